@@ -1,0 +1,234 @@
+//! The lock, and what happens when it is released: sleepers are woken, and what was removed is dropped, outside it.
+
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use event_listener::Event;
+use smallvec::SmallVec;
+
+use crate::delta::{Object, RawDelta};
+use crate::error::ErrorEvent;
+use crate::raw::Deadline;
+
+use super::MutexDeltaFifo;
+use super::entry::{GivenBack, Held};
+use super::records::Records;
+use super::state::State;
+
+/// Whom to wake.
+#[derive(Default)]
+pub(super) struct Wakes {
+    /// So many keys have come in line.
+    pub(super) items: usize,
+    /// Nobody need wait any more.
+    pub(super) all: bool,
+    /// A lease or a replace has ended.
+    pub(super) progress: bool,
+    /// Sleepers must wake earlier than they thought.
+    pub(super) earliest: Option<Instant>,
+}
+
+/// What to drop outside the lock: it is the user's.
+pub(super) struct Garbage<K, V> {
+    pub(super) keys: SmallVec<[Arc<K>; 2]>,
+    pub(super) objects: SmallVec<[Object<V>; 2]>,
+    pub(super) deltas: Vec<RawDelta<Object<V>>>,
+    pub(super) given_back: Vec<GivenBack<V>>,
+    pub(super) leases: Vec<Held<K, V>>,
+    pub(super) records: Vec<Records<K, V>>,
+}
+
+impl<K, V> Default for Garbage<K, V> {
+    fn default() -> Self {
+        Garbage {
+            keys: SmallVec::new(),
+            objects: SmallVec::new(),
+            deltas: Vec::new(),
+            given_back: Vec::new(),
+            leases: Vec::new(),
+            records: Vec::new(),
+        }
+    }
+}
+
+/// Those who sleep.
+pub(super) struct Sleepers {
+    /// For keys.
+    pub(super) items: Condvar,
+    pub(super) items_async: Arc<Event>,
+    /// For the end of leases and replaces.
+    pub(super) progress: Condvar,
+    pub(super) progress_async: Event,
+}
+
+impl Sleepers {
+    pub(super) fn new() -> Self {
+        Sleepers {
+            items: Condvar::new(),
+            items_async: Arc::new(Event::new()),
+            progress: Condvar::new(),
+            progress_async: Event::new(),
+        }
+    }
+}
+
+/// The state, locked. Dropping it wakes and drops what the steps made under the lock asked for.
+pub(super) struct Locked<'q, K, V, S> {
+    queue: &'q MutexDeltaFifo<K, V, S>,
+    /// None only while it is dropped or waits.
+    guard: Option<MutexGuard<'q, State<K, V>>>,
+}
+
+impl<K, V, S> MutexDeltaFifo<K, V, S> {
+    /// # Panics
+    ///
+    /// Inside `process`, on the same thread: the lock is held.
+    pub(super) fn lock(&self) -> Locked<'_, K, V, S> {
+        // Relaxed: a thread only looks for its own number, which it wrote itself.
+        let processing = self.processing.load(Ordering::Relaxed);
+        assert!(
+            processing == 0 || processing != current_thread(),
+            "a MutexDeltaFifo is locked while `process` runs user code, as client-go's DeltaFIFO is; \
+             use leases to call the queue while processing"
+        );
+        // A panic under the lock comes from a key's `Eq`, before anything has changed.
+        Locked { queue: self, guard: Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+
+    /// Tells the error hook, whose panics end here.
+    pub(super) fn report(&self, event: &ErrorEvent<'_, K>) {
+        if let Some(hook) = &self.on_error {
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(event)));
+        }
+    }
+
+    fn wake(&self, wakes: &Wakes) {
+        let sleepers = &self.sleepers;
+        if wakes.all || wakes.earliest.is_some() || wakes.items > 1 {
+            sleepers.items.notify_all();
+        } else if wakes.items == 1 {
+            sleepers.items.notify_one();
+        }
+        let items = if wakes.all { usize::MAX } else { wakes.items };
+        self.notify(&sleepers.items_async, items);
+        if let Some(earliest) = wakes.earliest {
+            if sleepers.items_async.total_listeners() > 0 {
+                self.arm(earliest);
+            }
+        }
+        if wakes.progress || wakes.all {
+            sleepers.progress.notify_all();
+            self.notify(&sleepers.progress_async, usize::MAX);
+        }
+    }
+
+    /// Wakes async sleepers. A waker is user code: if one panics, all others are woken nevertheless.
+    fn notify(&self, event: &Event, sleepers: usize) {
+        if sleepers == 0 {
+            return;
+        }
+        while catch_unwind(AssertUnwindSafe(|| event.notify_additional(sleepers))).is_err() {
+            self.report(&ErrorEvent::WakerPanicked);
+            if catch_unwind(AssertUnwindSafe(|| event.notify(usize::MAX))).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Sees to it that async sleepers wake at `at`.
+    pub(super) fn arm(&self, at: Instant) {
+        match catch_unwind(AssertUnwindSafe(|| self.alarm.arm(at))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.report(&ErrorEvent::TimerThread { error: &error }),
+            Err(_) => self.report(&ErrorEvent::WakerPanicked),
+        }
+    }
+}
+
+impl<'q, K, V, S> Locked<'q, K, V, S> {
+    /// Runs `f` without the lock.
+    pub(super) fn unlocked<T>(&mut self, f: impl FnOnce() -> T) -> T {
+        self.release();
+        let result = f();
+        self.relock();
+        result
+    }
+
+    /// Takes the lock again if a panic in [`unlocked`](Self::unlocked) has lost it.
+    pub(super) fn relock(&mut self) {
+        if self.guard.is_none() {
+            *self = self.queue.lock();
+        }
+    }
+
+    fn release(&mut self) {
+        let Some(mut guard) = self.guard.take() else { return };
+        let wakes = std::mem::take(&mut guard.wakes);
+        let garbage = std::mem::take(&mut guard.garbage);
+        self.queue.publish_sync(&guard);
+        drop(guard);
+        self.queue.wake(&wakes);
+        drop(garbage);
+    }
+
+    /// Sleeps until the condition is notified or the deadline has come.
+    pub(super) fn sleep(&mut self, condition: &Condvar, deadline: Deadline) {
+        let wakes = std::mem::take(&mut self.wakes);
+        self.queue.wake(&wakes);
+        let guard = self.guard.take().expect("the state is locked");
+        let guard = match deadline {
+            Deadline::Now => guard,
+            Deadline::Never => condition.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            Deadline::At(at) => {
+                let timeout = at.saturating_duration_since(Instant::now());
+                condition.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        self.guard = Some(guard);
+    }
+}
+
+impl<K, V, S> Deref for Locked<'_, K, V, S> {
+    type Target = State<K, V>;
+
+    fn deref(&self) -> &State<K, V> {
+        self.guard.as_ref().expect("the state is locked")
+    }
+}
+
+impl<K, V, S> DerefMut for Locked<'_, K, V, S> {
+    fn deref_mut(&mut self) -> &mut State<K, V> {
+        self.guard.as_mut().expect("the state is locked")
+    }
+}
+
+impl<K, V, S> Drop for Locked<'_, K, V, S> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// A number for the calling thread; never 0.
+pub(super) fn current_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        // Relaxed: only uniqueness counts.
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
+pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,476 @@
+//! Replace, resync and marks.
+
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, RwLock};
+
+use crate::builder::{Emit, Known};
+use crate::delta::{Object, RawDelta, RawKind};
+use crate::error::{
+    BeginReplaceError, BoxError, CommitError, ErrorEvent, ReplaceError, ReplaceErrorKind, ResyncError,
+    UpsertError, UpsertErrorKind,
+};
+use crate::raw::{Awaited, BeginReplace, Deadline};
+use crate::replace::Upsert;
+
+use super::MutexDeltaFifo;
+use super::entry::{Entry, Origins};
+use super::lock::{Locked, read};
+use super::records::Records;
+use super::state::{Append, State};
+use super::table::{Slot, Table};
+
+/// An open replace.
+pub struct Ticket {
+    number: u64,
+    /// Index of its scope.
+    scope: Option<usize>,
+}
+
+/// An object of a list on its way into the queue. What the queue does not take drops outside the lock.
+struct Item<K, V> {
+    hash: u64,
+    key: Option<K>,
+    object: Option<Object<V>>,
+}
+
+/// A key that gets a tombstone or a `Sync`.
+enum Target<K> {
+    Entry(Slot),
+    /// It has a record and no entry.
+    Record(Slot),
+    /// Only the user's store has it.
+    Stored(u64, Arc<K>),
+}
+
+/// What a sweep looks at.
+struct Sweep<K> {
+    /// The keys in scope that there were after the replace began; none if all are. Newer keys are not swept anyway.
+    candidates: Option<Vec<(u64, Arc<K>)>>,
+    /// What the user's store lists.
+    stored: Vec<(u64, Arc<K>)>,
+}
+
+/// Drops the replace if it is not ended, as by a panic in the transform.
+struct Running<'q, K: Hash + Eq + Send + Sync, V: Send + Sync, S: BuildHasher + Send + Sync> {
+    queue: &'q MutexDeltaFifo<K, V, S>,
+    ticket: Ticket,
+    ended: bool,
+}
+
+impl<K: Hash + Eq + Send + Sync, V: Send + Sync, S: BuildHasher + Send + Sync> Drop for Running<'_, K, V, S> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.queue.abort_replace(&self.ticket);
+        }
+    }
+}
+
+impl<K, V, S> MutexDeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    pub(super) fn begin(&self, how: BeginReplace<'_>) -> Result<Ticket, BeginReplaceError> {
+        let scope = match how.scope {
+            None => None,
+            Some(name) => match self.scopes.iter().position(|scope| scope.name == name) {
+                Some(index) => Some(index),
+                None => return Err(BeginReplaceError::UnknownScope(name.to_owned())),
+            },
+        };
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return Err(BeginReplaceError::Closed);
+            }
+            match state.replaces.begin(scope, how.streaming) {
+                Ok(number) => return Ok(Ticket { number, scope }),
+                Err(BeginReplaceError::ReplaceInProgress) if how.wait => {
+                    state.sleep(&self.sleepers.progress, Deadline::Never);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn upsert_one(
+        &self,
+        ticket: &Ticket,
+        key: K,
+        mut value: V,
+    ) -> Result<Upsert, UpsertError<K, V>> {
+        if let Err(scope) = self.in_scope(ticket, &key) {
+            return Err(UpsertError { kind: UpsertErrorKind::OutOfScope(scope), key, value });
+        }
+        if let Some(transform) = &self.transform {
+            if let Err(source) = transform(&mut value) {
+                return Err(UpsertError { kind: UpsertErrorKind::Transform(source), key, value });
+            }
+        }
+        let mut item = self.item((key, value));
+        let mut state = self.lock();
+        if !state.replaces.is_open(ticket.number) {
+            drop(state);
+            let key = item.key.expect("the queue did not take it");
+            let value = item.object.and_then(Arc::into_inner).expect("nobody has seen it");
+            return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
+        }
+        let slot = state.place(ticket.number, &mut item, &self.records);
+        if let Some(slot) = slot {
+            state.append_listed(ticket.number, slot, &mut item, self.emit);
+        }
+        drop(state);
+        Ok(if slot.is_some() { Upsert::Placed } else { Upsert::Superseded })
+    }
+
+    pub(super) fn commit_streamed(&self, ticket: Ticket) -> Result<Awaited, CommitError> {
+        let mut running = Running { queue: self, ticket, ended: false };
+        let number = running.ticket.number;
+        let sweep = self.prepare_sweep(&running.ticket).map_err(CommitError::ListKeys)?;
+        let mut state = self.lock();
+        if !state.replaces.is_open(number) {
+            running.ended = true;
+            return Err(CommitError::Closed);
+        }
+        let targets = state.plan_sweep(number, &sweep, &self.known, &self.records);
+        state.sweep(number, targets, &self.records);
+        self.end_replace(&mut state, number);
+        running.ended = true;
+        Ok(Awaited::Replace(number))
+    }
+
+    pub(super) fn replace_listed(
+        &self,
+        ticket: Ticket,
+        mut list: Vec<(K, V)>,
+    ) -> Result<Awaited, ReplaceError<K, V>> {
+        let mut running = Running { queue: self, ticket, ended: false };
+        let number = running.ticket.number;
+        let sweep = match self.check_list(&running.ticket, &mut list) {
+            Ok(()) => self.prepare_sweep(&running.ticket).map_err(ReplaceErrorKind::ListKeys),
+            Err(kind) => Err(kind),
+        };
+        let sweep = match sweep {
+            Ok(sweep) => sweep,
+            Err(kind) => return Err(ReplaceError { kind, list }),
+        };
+        let mut items: Vec<Item<K, V>> = list.into_iter().map(|item| self.item(item)).collect();
+        let mut state = self.lock();
+        let (slots, targets) = state.plan_list(number, &mut items, &sweep, &self.known, &self.records);
+        for (slot, item) in slots.into_iter().zip(&mut items) {
+            if let Some(slot) = slot {
+                state.append_listed(number, slot, item, self.emit);
+            }
+        }
+        state.sweep(number, targets, &self.records);
+        self.end_replace(&mut state, number);
+        running.ended = true;
+        drop(state);
+        Ok(Awaited::Replace(number))
+    }
+
+    fn end_replace(&self, state: &mut Locked<'_, K, V, S>, number: u64) {
+        state.replaces.commit(number);
+        if state.discarded.is_some() {
+            state.discard();
+        }
+        self.replace_ended(state);
+    }
+
+    pub(super) fn abort_replace(&self, ticket: &Ticket) {
+        let mut state = self.lock();
+        state.replaces.abort(ticket.number);
+        self.replace_ended(&mut state);
+    }
+
+    /// Forgets what was kept for the sake of open replaces, and wakes who waited for their end.
+    pub(super) fn replace_ended(&self, state: &mut State<K, V>) {
+        if state.replaces.none_open() {
+            let mut records = super::lock::write(&self.records);
+            match &self.known {
+                Known::Inside => state.garbage.keys.extend(records.forget_absent()),
+                Known::None | Known::Store(_) => state.garbage.records.push(records.clear()),
+            }
+        }
+        state.wakes.progress = true;
+        if state.is_finished() {
+            state.wakes.all = true;
+        }
+    }
+
+    fn in_scope(&self, ticket: &Ticket, key: &K) -> Result<(), String> {
+        match ticket.scope.map(|scope| &self.scopes[scope]) {
+            Some(scope) if !(scope.holds)(key) => Err(scope.name.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_list(&self, ticket: &Ticket, list: &mut [(K, V)]) -> Result<(), ReplaceErrorKind> {
+        for (index, (key, _)) in list.iter().enumerate() {
+            self.in_scope(ticket, key).map_err(|scope| ReplaceErrorKind::OutOfScope { index, scope })?;
+        }
+        let Some(transform) = &self.transform else { return Ok(()) };
+        for (index, (_, value)) in list.iter_mut().enumerate() {
+            transform(value).map_err(|source| ReplaceErrorKind::Transform { index, source })?;
+        }
+        Ok(())
+    }
+
+    fn item(&self, (key, value): (K, V)) -> Item<K, V> {
+        Item { hash: self.hasher.hash_one(&key), key: Some(key), object: Some(Arc::new(value)) }
+    }
+
+    /// Everything that a sweep needs of user code, outside the lock.
+    fn prepare_sweep(&self, ticket: &Ticket) -> Result<Sweep<K>, BoxError> {
+        let mut stored = self.list_store()?;
+        let candidates = ticket.scope.map(|scope| {
+            let holds = &self.scopes[scope].holds;
+            stored.retain(|(_, key)| holds(key));
+            let mut keys = self.lock().all_keys(&self.records);
+            keys.retain(|(_, key)| holds(key));
+            keys
+        });
+        Ok(Sweep { candidates, stored })
+    }
+
+    /// The keys of the user's store, if there is one.
+    fn list_store(&self) -> Result<Vec<(u64, Arc<K>)>, BoxError> {
+        let Known::Store(store) = &self.known else { return Ok(Vec::new()) };
+        match store.keys() {
+            Ok(keys) => {
+                // A store may list a key twice.
+                let mut once = Table::new();
+                for key in keys {
+                    let hash = self.hasher.hash_one(&key);
+                    if once.find(hash, &key).is_none() {
+                        once.insert(hash, Arc::new(key), ());
+                    }
+                }
+                Ok(once.iter().map(|(slot, key, ())| (once.hash(slot), Arc::clone(key))).collect())
+            }
+            Err(error) => {
+                self.report(&ErrorEvent::StoreKeys { error: &*error });
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn resync_all(&self) -> Result<usize, ResyncError> {
+        let stored = self.list_store().map_err(ResyncError::ListKeys)?;
+        let mut state = self.lock();
+        if state.closed {
+            return Err(ResyncError::Closed);
+        }
+        let targets = match &self.known {
+            Known::Inside => state.idle_records(&self.records),
+            Known::None => Vec::new(),
+            Known::Store(_) => state.idle_stored(&stored),
+        };
+        let count = targets.len();
+        for target in targets {
+            let slot = state.target_entry(target, &self.records);
+            state.append(slot, RawDelta::new(RawKind::Sync, None), Append::of_resync());
+        }
+        Ok(count)
+    }
+
+    pub(super) fn resync_one(&self, key: K) -> Result<bool, crate::Closed> {
+        let hash = self.hasher.hash_one(&key);
+        let stored = match self.known {
+            // A store that cannot tell skips the key.
+            Known::Store(_) => self.ask_store(&key).object().is_some(),
+            Known::Inside | Known::None => false,
+        };
+        let mut key = Some(key);
+        let mut state = self.lock();
+        if state.closed {
+            return Err(crate::Closed);
+        }
+        let wanted = key.as_ref().expect("the key is here");
+        if state.entries.find(hash, wanted).is_some() {
+            return Ok(false);
+        }
+        let known = match self.known {
+            Known::Inside => {
+                let records = read(&self.records);
+                let record = records.table.find(hash, wanted);
+                record.is_some_and(|record| records.table.get(record).object.is_some())
+            }
+            Known::Store(_) => stored,
+            Known::None => false,
+        };
+        if known {
+            let slot = state.entry(hash, &mut key, &self.records);
+            state.append(slot, RawDelta::new(RawKind::Sync, None), Append::of_resync());
+        }
+        drop(state);
+        Ok(known)
+    }
+}
+
+impl<K: Eq, V> State<K, V> {
+    /// The entry for an object of a list, unless a newer change supersedes it.
+    fn place(&mut self, number: u64, item: &mut Item<K, V>, records: &RwLock<Records<K, V>>) -> Option<Slot> {
+        let newer = 2 * number + 1;
+        let key = item.key.as_ref().expect("the key is here");
+        let settled = match self.entries.find(item.hash, key) {
+            Some(slot) => self.entries.get(slot).settled,
+            None => self.settled(item.hash, key, records),
+        };
+        (settled < newer).then(|| self.entry(item.hash, &mut item.key, records))
+    }
+
+    fn append_listed(&mut self, number: u64, slot: Slot, item: &mut Item<K, V>, emit: Emit) {
+        let kind = match emit {
+            Emit::Replaced => RawKind::Replaced,
+            Emit::Sync => RawKind::Sync,
+        };
+        let how = self.of_replace(number);
+        self.append(slot, RawDelta::new(kind, item.object.take()), how);
+    }
+
+    fn of_replace(&self, number: u64) -> Append {
+        let first = self.replaces.is_first(number);
+        let origin = if first { Origins::FIRST_REPLACE } else { Origins::REPLACE };
+        Append { origin, settled: 2 * number, replace: Some(number) }
+    }
+
+    /// Where every object of a list goes, and what its sweep will take: after this nothing can fail. A panic of a
+    /// key's `Eq` leaves everything as it was.
+    fn plan_list(
+        &mut self,
+        number: u64,
+        items: &mut [Item<K, V>],
+        sweep: &Sweep<K>,
+        known: &Known<K, V>,
+        records: &RwLock<Records<K, V>>,
+    ) -> (Vec<Option<Slot>>, Vec<Target<K>>) {
+        let mut slots = Vec::with_capacity(items.len());
+        let planned = catch_unwind(AssertUnwindSafe(|| {
+            for item in items {
+                let slot = self.place(number, item, records);
+                if let Some(slot) = slot {
+                    let entry = self.entries.get_mut(slot);
+                    // Seen by this replace: its sweep passes it by.
+                    entry.settled = entry.settled.max(2 * number);
+                }
+                slots.push(slot);
+            }
+            self.plan_sweep(number, sweep, known, records)
+        }));
+        match planned {
+            Ok(targets) => (slots, targets),
+            Err(panic) => {
+                self.remove_vacant();
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Removes entries that were made and never used.
+    fn remove_vacant(&mut self) {
+        let vacant: Vec<Slot> =
+            self.entries.iter().filter(|(_, _, entry)| entry.is_vacant()).map(|(slot, _, _)| slot).collect();
+        for slot in vacant {
+            let key = self.entries.remove(slot).0;
+            self.garbage.keys.push(key);
+        }
+    }
+
+    /// Every key that exists, was not seen by the replace and was not changed since it began.
+    fn plan_sweep(
+        &self,
+        number: u64,
+        sweep: &Sweep<K>,
+        known: &Known<K, V>,
+        records: &RwLock<Records<K, V>>,
+    ) -> Vec<Target<K>> {
+        let mut targets = Vec::new();
+        let old = |settled: u64| settled < 2 * number;
+        let take_entry = |entry: &Entry<V>| old(entry.settled) && entry.exists();
+        let records = read(records);
+        let take_record = |slot: Slot| {
+            let record = records.table.get(slot);
+            record.object.is_some() && old(record.settled) && !matches!(known, Known::None)
+        };
+        match &sweep.candidates {
+            None => {
+                let entries = self.entries.iter().filter(|(_, _, entry)| take_entry(entry));
+                targets.extend(entries.map(|(slot, _, _)| Target::Entry(slot)));
+                targets.extend(self.idle(&records).filter(|&slot| take_record(slot)).map(Target::Record));
+            }
+            Some(candidates) => {
+                for (hash, key) in candidates {
+                    match (self.entries.find(*hash, &**key), records.table.find(*hash, &**key)) {
+                        (Some(slot), _) if take_entry(self.entries.get(slot)) => {
+                            targets.push(Target::Entry(slot));
+                        }
+                        (None, Some(slot)) if take_record(slot) => targets.push(Target::Record(slot)),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for (hash, key) in &sweep.stored {
+            // With a record it was looked at above; without one nothing has happened to it since.
+            if self.entries.find(*hash, &**key).is_none() && records.table.find(*hash, &**key).is_none() {
+                targets.push(Target::Stored(*hash, Arc::clone(key)));
+            }
+        }
+        targets
+    }
+
+    fn sweep(&mut self, number: u64, targets: Vec<Target<K>>, records: &RwLock<Records<K, V>>) {
+        let how = self.of_replace(number);
+        for target in targets {
+            let slot = self.target_entry(target, records);
+            self.append(slot, RawDelta::new(RawKind::Tombstone, None), how);
+        }
+    }
+
+    /// The entry of a target, made if it has none. No `Eq` runs.
+    fn target_entry(&mut self, target: Target<K>, records: &RwLock<Records<K, V>>) -> Slot {
+        match target {
+            Target::Entry(slot) => slot,
+            Target::Record(slot) => {
+                let records = read(records);
+                let (hash, key) = (records.table.hash(slot), Arc::clone(records.table.key(slot)));
+                let settled = records.table.get(slot).settled;
+                self.entries.insert(hash, key, Entry::new(settled))
+            }
+            Target::Stored(hash, key) => self.entries.insert(hash, key, Entry::new(0)),
+        }
+    }
+
+    /// Known keys that are neither pending nor leased.
+    fn idle_records(&self, records: &RwLock<Records<K, V>>) -> Vec<Target<K>> {
+        self.idle(&read(records)).map(Target::Record).collect()
+    }
+
+    /// Records with an object whose keys have no entry.
+    fn idle<'r>(&'r self, records: &'r Records<K, V>) -> impl Iterator<Item = Slot> + 'r {
+        let known = records.table.iter().filter(|(_, _, record)| record.object.is_some());
+        known
+            .filter(|(slot, key, _)| self.entries.find(records.table.hash(*slot), &***key).is_none())
+            .map(|(slot, _, _)| slot)
+    }
+
+    fn idle_stored(&self, stored: &[(u64, Arc<K>)]) -> Vec<Target<K>> {
+        stored
+            .iter()
+            .filter(|(hash, key)| self.entries.find(*hash, &**key).is_none())
+            .map(|(hash, key)| Target::Stored(*hash, Arc::clone(key)))
+            .collect()
+    }
+
+    /// The keys of all entries and records.
+    fn all_keys(&self, records: &RwLock<Records<K, V>>) -> Vec<(u64, Arc<K>)> {
+        let records = read(records);
+        let entries = self.entries.iter().map(|(slot, key, _)| (self.entries.hash(slot), Arc::clone(key)));
+        let idle =
+            self.idle(&records).map(|slot| (records.table.hash(slot), Arc::clone(records.table.key(slot))));
+        entries.chain(idle).collect()
+    }
+}

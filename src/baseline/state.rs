@@ -1,0 +1,463 @@
+//! What the one mutex protects, and every step of an entry's life: append, take, open, finish, give back.
+//!
+//! Nothing here waits, and no user code runs but a key's `Eq`, always before anything has changed.
+
+use std::sync::{Arc, RwLock};
+use std::time::Instant;
+
+use crate::builder::Known;
+use crate::delta::{Compression, Object, RawDelta, append};
+use crate::queue::Discarded;
+use crate::resolve::{Before, known_after, resolve};
+
+use super::entry::{Entry, GivenBack, Held, OpenLease, Origins, Taken};
+use super::lines::{Lines, Place};
+use super::lock::{Garbage, Wakes, read, write};
+use super::marks::Marks;
+use super::records::Records;
+use super::replaces::{Replaces, join};
+use super::table::{Slot, Table};
+
+/// How a fact is appended.
+#[derive(Clone, Copy)]
+pub(super) struct Append {
+    pub(super) origin: Origins,
+    pub(super) settled: u64,
+    /// The replace whose list it stands in, or whose sweep it is of.
+    pub(super) replace: Option<u64>,
+}
+
+impl Append {
+    pub(super) fn of_resync() -> Self {
+        Append { origin: Origins::RESYNC, settled: 0, replace: None }
+    }
+}
+
+/// Where a key's settled number outlives its entry.
+pub(super) struct Memory<'r, K, V> {
+    records: &'r RwLock<Records<K, V>>,
+    record: Option<Slot>,
+}
+
+/// The first key in line, leased.
+pub(super) enum Next<K, V> {
+    Held(Held<K, V>),
+    /// The user's store must be asked what it knows of the key, outside the lock.
+    Ask(Taken<K, V>),
+}
+
+pub(super) struct State<K, V> {
+    pub(super) entries: Table<K, Entry<V>>,
+    pub(super) lines: Lines,
+    pub(super) replaces: Replaces,
+    pub(super) marks: Marks,
+    /// Keys in line, dirty or delayed.
+    pub(super) pending: usize,
+    pub(super) leased: usize,
+    pub(super) merged: u64,
+    pub(super) closed: bool,
+    /// What was discarded, if that is what becomes of pending keys.
+    pub(super) discarded: Option<Discarded>,
+    compression: Compression,
+    /// Keys with no other origins stand in the background line.
+    background: Origins,
+    /// Whom to wake, and what to drop, once the lock is released.
+    pub(super) wakes: Wakes,
+    pub(super) garbage: Garbage<K, V>,
+}
+
+impl<K: Eq, V> State<K, V> {
+    pub(super) fn new(replaces: Replaces, compression: Compression, background: Origins) -> Self {
+        State {
+            entries: Table::new(),
+            lines: Lines::default(),
+            replaces,
+            marks: Marks::new(),
+            pending: 0,
+            leased: 0,
+            merged: 0,
+            closed: false,
+            discarded: None,
+            compression,
+            background,
+            wakes: Wakes::default(),
+            garbage: Garbage::default(),
+        }
+    }
+
+    /// Whether a pop has nothing more to wait for.
+    pub(super) fn is_finished(&self) -> bool {
+        self.closed && self.pending == 0 && !self.replaces.running()
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.pending == 0 && self.leased == 0 && !self.replaces.running()
+    }
+
+    /// The entry of a key, made if there is none; the key is taken only then. All `Eq` runs before anything changes.
+    pub(super) fn entry(&mut self, hash: u64, key: &mut Option<K>, records: &RwLock<Records<K, V>>) -> Slot {
+        let wanted = key.as_ref().expect("the key is here");
+        if let Some(slot) = self.entries.find(hash, wanted) {
+            return slot;
+        }
+        let settled = self.settled(hash, wanted, records);
+        let key = Arc::new(key.take().expect("the key is here"));
+        self.entries.insert(hash, key, Entry::new(settled))
+    }
+
+    /// The settled number of a key without an entry.
+    pub(super) fn settled(&self, hash: u64, key: &K, records: &RwLock<Records<K, V>>) -> u64 {
+        if self.replaces.none_open() {
+            return 0;
+        }
+        let known = read(records);
+        known.table.find(hash, key).map_or(0, |record| known.table.get(record).settled)
+    }
+
+    /// Appends a fact to an entry and puts it in line if it was not pending.
+    pub(super) fn append(&mut self, slot: Slot, fact: RawDelta<Object<V>>, how: Append) {
+        let entry = self.entries.get_mut(slot);
+        let was_pending = entry.is_pending();
+        let before = self.garbage.deltas.len();
+        append(&mut entry.facts, fact, self.compression, &mut self.garbage.deltas);
+        self.merged += (self.garbage.deltas.len() - before) as u64;
+        entry.origins.join(how.origin);
+        entry.settled = entry.settled.max(how.settled);
+        if let Some(replace) = how.replace {
+            self.replaces.owe(&mut entry.debts, replace);
+        }
+        if !was_pending {
+            self.pending += 1;
+            entry.since = self.marks.enter();
+        }
+        match entry.place {
+            Place::Nowhere if entry.lease.is_none() => self.line_up(slot),
+            Place::Delayed(until, ticket) => {
+                self.lines.undelay(until, ticket);
+                self.line_up(slot);
+            }
+            Place::Background(_) if !entry.origins.within(self.background) => self.line_up(slot),
+            Place::Nowhere | Place::First(_) | Place::Background(_) => {}
+        }
+    }
+
+    /// Puts an entry at the tail of the line that its deltas belong in.
+    fn line_up(&mut self, slot: Slot) {
+        let entry = self.entries.get_mut(slot);
+        entry.place = if entry.origins.within(self.background) {
+            self.lines.push_background(slot)
+        } else {
+            self.lines.push_first(slot)
+        };
+        self.wakes.items += 1;
+    }
+
+    /// Puts delayed keys in line whose time has come; all of them if `now` is none.
+    pub(super) fn promote(&mut self, now: Option<Instant>) {
+        while let Some(slot) = self.lines.pop_due(now) {
+            self.line_up(slot);
+        }
+    }
+
+    /// Leases the first key in line. Leases whose facts come to nothing end here, and the next is taken.
+    pub(super) fn next(
+        &mut self,
+        known: &Known<K, V>,
+        records: &RwLock<Records<K, V>>,
+        thread: u64,
+    ) -> Option<Next<K, V>> {
+        loop {
+            let slot = self.first_in_line()?;
+            match known {
+                Known::Store(_) => return Some(Next::Ask(self.take(slot, thread))),
+                Known::None => {
+                    let mut taken = self.take(slot, thread);
+                    let before = taken.left.take().unwrap_or(Before::Absent);
+                    if let Some(held) = self.open(taken, before, None) {
+                        return Some(Next::Held(held));
+                    }
+                }
+                Known::Inside => {
+                    if let Some(held) = self.next_inside(slot, records, thread) {
+                        return Some(Next::Held(held));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn has_key_in_line(&mut self) -> bool {
+        self.first_in_line().is_some()
+    }
+
+    fn first_in_line(&mut self) -> Option<Slot> {
+        let entries = &self.entries;
+        self.lines.peek(|slot| entries.try_get(slot).map_or(Place::Nowhere, |entry| entry.place))
+    }
+
+    fn next_inside(
+        &mut self,
+        slot: Slot,
+        records: &RwLock<Records<K, V>>,
+        thread: u64,
+    ) -> Option<Held<K, V>> {
+        let hash = self.entries.hash(slot);
+        let mut known = write(records);
+        let record = known.table.find(hash, &**self.entries.key(slot));
+        let object = record.and_then(|record| known.table.get(record).object.clone());
+        let taken = self.take(slot, thread);
+        let before = object.clone().map_or(Before::Absent, Before::Known);
+        let held = self.resolve(taken, before, object);
+        if held.deltas.is_empty() {
+            self.finish_void(held);
+            return None;
+        }
+        let newest = known_after(&held.deltas).cloned();
+        if newest.is_some() || record.is_some() {
+            let gone = newest.is_none();
+            let (record, old) = known.set(record, hash, &held.key, newest);
+            self.garbage.objects.extend(old);
+            if gone && self.replaces.none_open() {
+                self.garbage.keys.push(known.remove_absent(record));
+            }
+        }
+        Some(held)
+    }
+
+    /// Takes a key out of its line and everything out of its entry: from here on it is leased.
+    fn take(&mut self, slot: Slot, thread: u64) -> Taken<K, V> {
+        self.lines.pop();
+        self.pending -= 1;
+        self.leased += 1;
+        let key = Arc::clone(self.entries.key(slot));
+        let entry = self.entries.get_mut(slot);
+        entry.place = Place::Nowhere;
+        let initial = self.replaces.owes_first(&entry.debts);
+        entry.lease = Some(OpenLease {
+            thread,
+            live: entry.exists(),
+            since: entry.since,
+            origins: std::mem::take(&mut entry.origins),
+            debts: std::mem::take(&mut entry.debts),
+        });
+        Taken {
+            slot,
+            key,
+            facts: std::mem::take(&mut entry.facts),
+            given_back: entry.given_back.take(),
+            left: entry.left.take(),
+            initial,
+        }
+    }
+
+    /// Puts back what was taken, where it stood: nobody has seen it.
+    pub(super) fn untake(&mut self, taken: Taken<K, V>) {
+        self.pending += 1;
+        self.leased -= 1;
+        let entry = self.entries.get_mut(taken.slot);
+        let lease = entry.lease.take().expect("the key is leased");
+        let newer = std::mem::replace(&mut entry.facts, taken.facts);
+        let newer_debts = std::mem::replace(&mut entry.debts, lease.debts);
+        entry.given_back = taken.given_back;
+        entry.left = taken.left;
+        entry.origins.join(lease.origins);
+        let twice = join(&mut entry.debts, newer_debts);
+        if !newer.is_empty() {
+            self.pending -= 1;
+            self.marks.leave(entry.since);
+        }
+        entry.since = lease.since;
+        let before = self.garbage.deltas.len();
+        for fact in newer {
+            append(&mut entry.facts, fact, self.compression, &mut self.garbage.deltas);
+        }
+        self.merged += (self.garbage.deltas.len() - before) as u64;
+        entry.place = self.lines.push_front(taken.slot);
+        self.replaces.complete(&twice);
+        self.wakes.items += 1;
+    }
+
+    /// The lease no longer counts as one of the thread that popped it.
+    pub(super) fn disown(&mut self, held: &Held<K, V>) {
+        if let Some(lease) = &mut self.entries.get_mut(held.slot).lease {
+            lease.thread = 0;
+        }
+    }
+
+    /// Undoes a lease that nobody has seen.
+    pub(super) fn unlease(&mut self, held: Held<K, V>) {
+        let given_back =
+            GivenBack { deltas: held.deltas, previous: held.previous, attempts: held.attempts - 1 };
+        self.untake(Taken {
+            slot: held.slot,
+            key: held.key,
+            facts: Default::default(),
+            given_back: Some(given_back),
+            left: None,
+            initial: held.initial,
+        });
+    }
+
+    /// Opens the lease of a key that was taken; none if its facts came to nothing, and then it is over.
+    pub(super) fn open(
+        &mut self,
+        taken: Taken<K, V>,
+        before: Before<Object<V>>,
+        previous: Option<Object<V>>,
+    ) -> Option<Held<K, V>> {
+        let held = self.resolve(taken, before, previous);
+        if held.deltas.is_empty() {
+            self.finish_void(held);
+            return None;
+        }
+        Some(held)
+    }
+
+    fn resolve(
+        &mut self,
+        taken: Taken<K, V>,
+        before: Before<Object<V>>,
+        previous: Option<Object<V>>,
+    ) -> Held<K, V> {
+        let (given_back, previous, attempts) = match taken.given_back {
+            Some(given_back) => (given_back.deltas, given_back.previous, given_back.attempts + 1),
+            None => (Default::default(), previous, 1),
+        };
+        let resolved = resolve(&before, given_back, taken.facts, self.compression);
+        self.merged += resolved.merged.len() as u64;
+        self.garbage.deltas.extend(resolved.merged);
+        let entry = self.entries.get_mut(taken.slot);
+        entry.lease.as_mut().expect("the key is leased").live = known_after(&resolved.deltas).is_some();
+        Held {
+            slot: taken.slot,
+            key: taken.key,
+            deltas: resolved.deltas,
+            previous,
+            initial: taken.initial,
+            attempts,
+        }
+    }
+
+    /// Where the key's settled number must be kept when its entry goes: an open replace will ask for it.
+    pub(super) fn memory<'r>(
+        &self,
+        held: &Held<K, V>,
+        records: &'r RwLock<Records<K, V>>,
+    ) -> Option<Memory<'r, K, V>> {
+        if self.replaces.none_open() {
+            return None;
+        }
+        let record = read(records).table.find(self.entries.hash(held.slot), &*held.key);
+        Some(Memory { records, record })
+    }
+
+    fn finish_void(&mut self, held: Held<K, V>) {
+        self.finish(&held, None);
+        self.garbage.leases.push(held);
+    }
+
+    /// Ends a lease whose deltas are processed, or came to nothing. The caller drops `held` outside the lock.
+    pub(super) fn finish(&mut self, held: &Held<K, V>, memory: Option<Memory<'_, K, V>>) {
+        let hash = self.entries.hash(held.slot);
+        self.leased -= 1;
+        let entry = self.entries.get_mut(held.slot);
+        let lease = entry.lease.take().expect("the key is leased");
+        self.marks.leave(lease.since);
+        self.replaces.complete(&lease.debts);
+        let left = known_after(&held.deltas).cloned();
+        if entry.is_pending() {
+            let known = !held.deltas.is_empty();
+            entry.left = known.then(|| left.map_or(Before::Absent, Before::Known));
+            self.line_up(held.slot);
+        } else {
+            let settled = entry.settled;
+            // `held` keeps the key alive.
+            self.entries.remove(held.slot);
+            if let Some(Memory { records, record }) = memory {
+                let mut records = write(records);
+                let (record, old) = records.set(record, hash, &held.key, left);
+                records.settle(record, settled);
+                self.garbage.objects.extend(old);
+            }
+        }
+        self.ended();
+    }
+
+    /// Ends a lease whose deltas come back: at `until`, or at once. The caller drops what is left of `held` outside
+    /// the lock.
+    pub(super) fn give_back(&mut self, held: &mut Held<K, V>, until: Option<Instant>) {
+        self.leased -= 1;
+        let entry = self.entries.get_mut(held.slot);
+        let mut lease = entry.lease.take().expect("the key is leased");
+        self.replaces.deliver(&mut lease.debts);
+        if let Some(discarded) = &mut self.discarded {
+            discarded.keys += 1;
+            discarded.deltas += held.deltas.len() as u64;
+            self.replaces.fail(&lease.debts);
+            self.marks.lose(lease.since);
+            self.entries.remove(held.slot);
+            self.ended();
+            return;
+        }
+        let was_dirty = entry.is_pending();
+        entry.origins.join(lease.origins);
+        entry.given_back = Some(GivenBack {
+            deltas: std::mem::take(&mut held.deltas),
+            previous: held.previous.take(),
+            attempts: held.attempts,
+        });
+        let newer = std::mem::replace(&mut entry.debts, lease.debts);
+        let twice = join(&mut entry.debts, newer);
+        match was_dirty {
+            true => self.marks.leave(entry.since),
+            false => self.pending += 1,
+        }
+        entry.since = lease.since;
+        match until {
+            Some(until) if !was_dirty => {
+                let earliest = self.lines.earliest();
+                entry.place = self.lines.delay(held.slot, until);
+                if earliest.is_none_or(|earliest| until < earliest) {
+                    self.wakes.earliest = Some(until);
+                }
+            }
+            // A new delta puts a delayed key in line at once, and here it came even before the delay.
+            _ => self.line_up(held.slot),
+        }
+        self.replaces.complete(&twice);
+        self.ended();
+    }
+
+    /// Somebody may have waited for the lease that has just ended.
+    fn ended(&mut self) {
+        self.wakes.progress = true;
+        if self.is_finished() {
+            self.wakes.all = true;
+        }
+    }
+
+    /// Drops everything that is pending.
+    pub(super) fn discard(&mut self) {
+        let mut discarded = self.discarded.unwrap_or_default();
+        let pending: Vec<Slot> =
+            self.entries.iter().filter(|(_, _, entry)| entry.is_pending()).map(|(slot, _, _)| slot).collect();
+        for slot in pending {
+            let entry = self.entries.get_mut(slot);
+            discarded.keys += 1;
+            discarded.deltas += entry.depth() as u64;
+            self.garbage.deltas.extend(entry.facts.drain(..));
+            self.garbage.given_back.extend(entry.given_back.take());
+            self.replaces.fail(&std::mem::take(&mut entry.debts));
+            self.marks.lose(entry.since);
+            entry.origins = Origins::default();
+            if entry.lease.is_none() {
+                self.garbage.keys.push(self.entries.remove(slot).0);
+            }
+        }
+        self.pending = 0;
+        self.lines = Lines::default();
+        self.discarded = Some(discarded);
+        self.wakes.progress = true;
+        self.wakes.all = true;
+    }
+}

@@ -1,0 +1,165 @@
+//! Delays: how long a key that failed waits, and who wakes consumers when its time has come.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a key waits after its n-th failed attempt.
+///
+/// ```
+/// use std::time::Duration;
+/// use delta_fifo::Backoff;
+///
+/// let backoff = Backoff::default(); // 5 ms, doubling up to 1,000 s, as client-go's limiter
+/// assert_eq!(backoff.delay(1), Duration::from_millis(5));
+/// assert_eq!(backoff.delay(3), Duration::from_millis(20));
+/// assert_eq!(backoff.delay(100), Duration::from_secs(1000));
+/// ```
+#[derive(Clone)]
+pub struct Backoff(Policy);
+
+#[derive(Clone)]
+enum Policy {
+    Exponential { base: Duration, max: Duration },
+    Custom(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
+}
+
+impl Backoff {
+    /// `base` after the first attempt, doubled for each further one, at most `max`.
+    pub fn exponential(base: Duration, max: Duration) -> Self {
+        Backoff(Policy::Exponential { base, max })
+    }
+
+    /// Whatever `delay` says for the number of attempts so far, from 1. If it panics, the delay is the default's.
+    pub fn custom(delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
+        Backoff(Policy::Custom(Arc::new(delay)))
+    }
+
+    /// The delay after this many attempts. O(1).
+    pub fn delay(&self, attempts: u32) -> Duration {
+        match &self.0 {
+            Policy::Exponential { base, max } => {
+                let doublings = attempts.saturating_sub(1);
+                let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
+                base.saturating_mul(factor).min(*max)
+            }
+            // A lease asks while it is dropped, maybe in the middle of a panic: a second one would abort.
+            Policy::Custom(delay) => catch_unwind(AssertUnwindSafe(|| delay(attempts)))
+                .unwrap_or_else(|_| Backoff::default().delay(attempts)),
+        }
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff::exponential(Duration::from_millis(5), Duration::from_secs(1000))
+    }
+}
+
+impl fmt::Debug for Backoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Policy::Exponential { base, max } => {
+                f.debug_struct("Backoff").field("base", base).field("max", max).finish()
+            }
+            Policy::Custom(_) => f.write_str("Backoff(custom)"),
+        }
+    }
+}
+
+/// Wakes async consumers when the first delayed key is due.
+///
+/// Blocking consumers wake by themselves. Where only async ones wait, the queue asks its timer; without one it starts
+/// a thread of its own when it first needs it. A timer on tokio's clock is [`TokioTimer`], behind the feature `tokio`.
+///
+/// ```
+/// use std::time::Instant;
+/// use delta_fifo::{Builder, Timer, baseline::MutexDeltaFifo};
+///
+/// struct OneThreadEach;
+///
+/// impl Timer for OneThreadEach {
+///     fn wake_at(&self, at: Instant, wake: Box<dyn FnOnce() + Send>) {
+///         std::thread::spawn(move || {
+///             std::thread::sleep(at.saturating_duration_since(Instant::now()));
+///             wake();
+///         });
+///     }
+/// }
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().timer(OneThreadEach).build();
+/// # let _ = queue;
+/// ```
+pub trait Timer: Send + Sync {
+    /// Calls `wake` at `at` or soon after, from anywhere; must not block. A `wake` that comes too early or once more
+    /// than needed does no harm; one that never comes leaves delayed keys waiting for the next event.
+    fn wake_at(&self, at: Instant, wake: Box<dyn FnOnce() + Send>);
+}
+
+/// A [`Timer`] on tokio's clock: each wake-up is a task on the runtime that is current when it is created.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::time::Duration;
+/// use delta_fifo::{Builder, DeltaQueue, TokioTimer, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().timer(TokioTimer::current()).build();
+/// queue.add("a", 1).unwrap();
+/// queue.pop_async().await.unwrap().requeue_after(Duration::from_millis(1));
+/// assert_eq!(queue.pop_async().await.unwrap().attempts(), 2);
+/// # }
+/// ```
+#[cfg(feature = "tokio")]
+#[derive(Clone, Debug)]
+pub struct TokioTimer(tokio::runtime::Handle);
+
+#[cfg(feature = "tokio")]
+impl TokioTimer {
+    /// On the current runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn current() -> Self {
+        TokioTimer(tokio::runtime::Handle::current())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl From<tokio::runtime::Handle> for TokioTimer {
+    fn from(handle: tokio::runtime::Handle) -> Self {
+        TokioTimer(handle)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Timer for TokioTimer {
+    fn wake_at(&self, at: Instant, wake: Box<dyn FnOnce() + Send>) {
+        self.0.spawn(async move {
+            tokio::time::sleep_until(at.into()).await;
+            wake();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponential_never_overflows() {
+        let backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(60));
+        let delays: Vec<u64> = [0, 1, 2, 6, 7, 31, 32, 33, 34, u32::MAX]
+            .into_iter()
+            .map(|attempts| backoff.delay(attempts).as_secs())
+            .collect();
+        assert_eq!(delays, [1, 1, 2, 32, 60, 60, 60, 60, 60, 60]);
+    }
+
+    #[test]
+    fn a_panicking_policy_falls_back() {
+        let backoff = Backoff::custom(|_| panic!("no"));
+        assert_eq!(backoff.delay(2), Duration::from_millis(10));
+    }
+}

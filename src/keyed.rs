@@ -1,0 +1,437 @@
+//! A queue that takes objects alone and finds their keys itself.
+
+use std::error::Error;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::ops::Deref;
+
+use crate::builder::{Builder, Transform};
+use crate::delta::{Change, Delta, Deltas, Tombstone};
+use crate::error::{
+    BeginReplaceError, BoxError, ChangeErrorKind, CommitError, ReplaceErrorKind, UpsertErrorKind,
+};
+use crate::queue::DeltaQueue;
+use crate::raw::{BeginReplace, QueueRef};
+use crate::replace::{Completion, Replace, Upsert};
+
+type KeyFn<K, V> = Box<dyn Fn(&V) -> Result<K, BoxError> + Send + Sync>;
+
+/// A [`Builder`] with a key function: what [`Builder::key_fn`] returns.
+pub struct KeyedBuilder<K, V, S> {
+    builder: Builder<K, V, S>,
+    key_fn: KeyFn<K, V>,
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> KeyedBuilder<K, V, S> {
+    pub(crate) fn new(builder: Builder<K, V, S>, key_fn: KeyFn<K, V>) -> Self {
+        KeyedBuilder { builder, key_fn }
+    }
+
+    /// The queue, of the type that the caller names.
+    pub fn build<Q>(mut self) -> Keyed<Q>
+    where
+        Q: DeltaQueue<Key = K, Value = V, Hasher = S>,
+    {
+        // The key is taken after the transform, and each object passes it once: it runs here instead.
+        let transform = self.builder.transform.take();
+        Keyed { queue: self.builder.build(), transform, key_fn: self.key_fn }
+    }
+}
+
+impl<K, V, S> fmt::Debug for KeyedBuilder<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyedBuilder").field(&self.builder).finish()
+    }
+}
+
+/// A face over a queue that takes objects alone. The key is taken by the builder's key function, after the transform.
+///
+/// Everything else is the queue's own: a `Keyed` dereferences to it. Objects given to the queue itself pass neither
+/// the transform nor the key function.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, Keyed, baseline::MutexDeltaFifo};
+///
+/// let queue: Keyed<MutexDeltaFifo<String, (String, u32)>> =
+///     Builder::new().key_fn(|object: &(String, u32)| Ok(object.0.clone())).build();
+/// queue.add(("a".to_string(), 1))?;
+/// let lease = queue.pop()?;
+/// assert_eq!(lease.key(), "a");
+/// assert_eq!(queue.key_of(lease.deltas())?, "a");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Keyed<Q: DeltaQueue> {
+    queue: Q,
+    transform: Option<Transform<Q::Value>>,
+    key_fn: KeyFn<Q::Key, Q::Value>,
+}
+
+/// Why an object was not taken.
+#[derive(Debug)]
+pub enum KeyedErrorKind {
+    /// The key function failed.
+    Key(BoxError),
+    /// The transform hook rejected the object.
+    Transform(BoxError),
+    /// The queue is closed.
+    Closed,
+    /// A streaming replace is limited to a scope in which the object's key is not.
+    OutOfScope(String),
+}
+
+/// An object that was not taken; it comes back as the transform left it, and nothing has changed.
+pub struct KeyedError<V> {
+    /// Why.
+    pub kind: KeyedErrorKind,
+    /// The object.
+    pub value: V,
+}
+
+/// Why a list of objects was not taken.
+#[derive(Debug)]
+pub enum KeyedReplaceErrorKind {
+    /// The key function failed for the item at `index`.
+    Key {
+        /// Position in the list, from 0.
+        index: usize,
+        /// What the key function said.
+        source: BoxError,
+    },
+    /// Anything that a list with keys can be refused for.
+    Replace(ReplaceErrorKind),
+}
+
+/// A list that was not taken; it comes back whole, and nothing has changed.
+pub struct KeyedReplaceError<V> {
+    /// Why.
+    pub kind: KeyedReplaceErrorKind,
+    /// The caller's list, objects before a bad one as the transform left them.
+    pub list: Vec<V>,
+}
+
+/// Why there is no key.
+#[derive(Debug)]
+pub enum KeyOfError {
+    /// The key function failed.
+    Key(BoxError),
+    /// There are no deltas whose newest could have a key.
+    NoDeltas,
+}
+
+/// What [`Keyed::key_of`] finds the key of.
+pub enum KeyOf<'a, K, V> {
+    /// An object: by the key function.
+    Object(&'a V),
+    /// A tombstone: it knows its key.
+    Tombstone(Tombstone<'a, K, V>),
+    /// Deltas, oldest first: the key of their newest.
+    Deltas(&'a [Delta<'a, K, V>]),
+    /// One delta.
+    Delta(Delta<'a, K, V>),
+}
+
+impl<'a, K, V> From<&'a V> for KeyOf<'a, K, V> {
+    fn from(object: &'a V) -> Self {
+        KeyOf::Object(object)
+    }
+}
+
+impl<'a, K, V> From<Tombstone<'a, K, V>> for KeyOf<'a, K, V> {
+    fn from(tombstone: Tombstone<'a, K, V>) -> Self {
+        KeyOf::Tombstone(tombstone)
+    }
+}
+
+impl<'a, K, V> From<Delta<'a, K, V>> for KeyOf<'a, K, V> {
+    fn from(delta: Delta<'a, K, V>) -> Self {
+        KeyOf::Delta(delta)
+    }
+}
+
+impl<'a, K, V> From<Deltas<'a, K, V>> for KeyOf<'a, K, V> {
+    fn from(deltas: Deltas<'a, K, V>) -> Self {
+        KeyOf::Delta(deltas.newest())
+    }
+}
+
+impl<Q: DeltaQueue> Keyed<Q> {
+    /// Appends `Added`. O(1) expected, as all single changes.
+    ///
+    /// # Errors
+    ///
+    /// The transform or the key function rejected the object, or the queue is closed. The object comes back, and
+    /// nothing has changed.
+    pub fn add(&self, value: Q::Value) -> Result<(), KeyedError<Q::Value>> {
+        self.change(value, Change::Add)
+    }
+
+    /// Appends `Updated`.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub fn update(&self, value: Q::Value) -> Result<(), KeyedError<Q::Value>> {
+        self.change(value, Change::Update)
+    }
+
+    /// Appends `Added` if the key does not exist, else `Updated`.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub fn apply(&self, value: Q::Value) -> Result<(), KeyedError<Q::Value>> {
+        self.change(value, Change::Apply)
+    }
+
+    /// Appends `Deleted` if the key is pending or known, else nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub fn delete(&self, value: Q::Value) -> Result<(), KeyedError<Q::Value>> {
+        self.change(value, Change::Delete)
+    }
+
+    /// Tells the complete set of objects, as [`DeltaQueue::replace`].
+    ///
+    /// # Errors
+    ///
+    /// Also if the key function fails for an item, whose index is named.
+    pub fn replace(
+        &self,
+        list: impl IntoIterator<Item = Q::Value>,
+    ) -> Result<Completion<'_, Q>, KeyedReplaceError<Q::Value>> {
+        // The replace begins before the first object is looked at: changes called from here on are newer.
+        let replace = match self.queue.begin_replace_raw(BeginReplace::default()) {
+            Ok(ticket) => Replace::new(QueueRef::Borrowed(&self.queue), ticket),
+            Err(error) => return Err(refused(ReplaceErrorKind::Begin(error), list)),
+        };
+        let mut values: Vec<Q::Value> = list.into_iter().collect();
+        let mut keys = Vec::with_capacity(values.len());
+        for (index, value) in values.iter_mut().enumerate() {
+            let kind = match self.prepare(value) {
+                Ok(key) => {
+                    keys.push(key);
+                    continue;
+                }
+                Err(KeyedErrorKind::Transform(source)) => {
+                    KeyedReplaceErrorKind::Replace(ReplaceErrorKind::Transform { index, source })
+                }
+                Err(KeyedErrorKind::Key(source)) => KeyedReplaceErrorKind::Key { index, source },
+                Err(KeyedErrorKind::Closed | KeyedErrorKind::OutOfScope(_)) => {
+                    unreachable!("the object has not been offered yet")
+                }
+            };
+            return Err(KeyedReplaceError { kind, list: values });
+        }
+        replace.finish_list(keys.into_iter().zip(values).collect()).map_err(|error| KeyedReplaceError {
+            kind: KeyedReplaceErrorKind::Replace(error.kind),
+            list: error.list.into_iter().map(|(_, value)| value).collect(),
+        })
+    }
+
+    /// Begins a replace in the streaming form, as [`DeltaQueue::begin_replace`].
+    ///
+    /// # Errors
+    ///
+    /// Another replace is running, or the queue is closed.
+    pub fn begin_replace(&self) -> Result<KeyedReplace<'_, Q>, BeginReplaceError> {
+        Ok(KeyedReplace { keyed: self, replace: self.queue.begin_replace()? })
+    }
+
+    /// The key of an object, a tombstone or deltas (of their newest), as client-go's `KeyOf`. O(1).
+    ///
+    /// # Errors
+    ///
+    /// The key function failed, or there are no deltas.
+    pub fn key_of<'a>(&self, item: impl Into<KeyOf<'a, Q::Key, Q::Value>>) -> Result<Q::Key, KeyOfError>
+    where
+        Q::Key: Clone + 'a,
+        Q::Value: 'a,
+    {
+        match item.into() {
+            KeyOf::Object(object) => (self.key_fn)(object).map_err(KeyOfError::Key),
+            KeyOf::Tombstone(tombstone) => Ok(tombstone.key.clone()),
+            KeyOf::Deltas(deltas) => match deltas.last() {
+                Some(&newest) => self.key_of(newest),
+                None => Err(KeyOfError::NoDeltas),
+            },
+            KeyOf::Delta(Delta::DeletedFinalStateUnknown(tombstone)) => Ok(tombstone.key.clone()),
+            KeyOf::Delta(
+                Delta::Added(object)
+                | Delta::Updated(object)
+                | Delta::Deleted(object)
+                | Delta::Replaced(object)
+                | Delta::Sync(object),
+            ) => (self.key_fn)(object).map_err(KeyOfError::Key),
+        }
+    }
+
+    /// The queue itself.
+    pub fn into_inner(self) -> Q {
+        self.queue
+    }
+
+    fn prepare(&self, value: &mut Q::Value) -> Result<Q::Key, KeyedErrorKind> {
+        if let Some(transform) = &self.transform {
+            transform(value).map_err(KeyedErrorKind::Transform)?;
+        }
+        (self.key_fn)(value).map_err(KeyedErrorKind::Key)
+    }
+
+    fn change(
+        &self,
+        mut value: Q::Value,
+        change: fn(Q::Key, Q::Value) -> Change<Q::Key, Q::Value>,
+    ) -> Result<(), KeyedError<Q::Value>> {
+        let key = match self.prepare(&mut value) {
+            Ok(key) => key,
+            Err(kind) => return Err(KeyedError { kind, value }),
+        };
+        self.queue.change(change(key, value)).map_err(|error| KeyedError {
+            kind: match error.kind {
+                ChangeErrorKind::Closed => KeyedErrorKind::Closed,
+                ChangeErrorKind::Transform(source) => KeyedErrorKind::Transform(source),
+            },
+            value: error.change.into_value().expect("the change had an object"),
+        })
+    }
+}
+
+fn refused<V>(kind: ReplaceErrorKind, list: impl IntoIterator<Item = V>) -> KeyedReplaceError<V> {
+    KeyedReplaceError { kind: KeyedReplaceErrorKind::Replace(kind), list: list.into_iter().collect() }
+}
+
+impl<Q: DeltaQueue> Deref for Keyed<Q> {
+    type Target = Q;
+
+    fn deref(&self) -> &Q {
+        &self.queue
+    }
+}
+
+impl<Q: DeltaQueue> fmt::Debug for Keyed<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed").finish_non_exhaustive()
+    }
+}
+
+/// A [`Replace`] that takes objects alone.
+#[must_use = "a replace that is dropped without a commit deletes nothing"]
+pub struct KeyedReplace<'q, Q: DeltaQueue> {
+    keyed: &'q Keyed<Q>,
+    replace: Replace<'q, Q>,
+}
+
+impl<'q, Q: DeltaQueue> KeyedReplace<'q, Q> {
+    /// Appends one object of the list, as [`Replace::upsert`]. O(1) expected.
+    ///
+    /// # Errors
+    ///
+    /// As there, or the key function failed. The object comes back.
+    pub fn upsert(&self, mut value: Q::Value) -> Result<Upsert, KeyedError<Q::Value>> {
+        let key = match self.keyed.prepare(&mut value) {
+            Ok(key) => key,
+            Err(kind) => return Err(KeyedError { kind, value }),
+        };
+        self.replace.upsert(key, value).map_err(|error| KeyedError {
+            kind: match error.kind {
+                UpsertErrorKind::Closed => KeyedErrorKind::Closed,
+                UpsertErrorKind::Transform(source) => KeyedErrorKind::Transform(source),
+                UpsertErrorKind::OutOfScope(scope) => KeyedErrorKind::OutOfScope(scope),
+            },
+            value: error.value,
+        })
+    }
+
+    /// Ends the list, as [`Replace::commit`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn commit(self) -> Result<Completion<'q, Q>, CommitError> {
+        self.replace.commit()
+    }
+}
+
+impl<Q: DeltaQueue> fmt::Debug for KeyedReplace<'_, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedReplace").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for KeyedErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyedErrorKind::Key(source) => write!(f, "the object has no key: {source}"),
+            KeyedErrorKind::Transform(source) => fmt::Display::fmt(source, f),
+            KeyedErrorKind::Closed => f.write_str("the queue is closed"),
+            KeyedErrorKind::OutOfScope(scope) => write!(f, "the object's key is not in scope {scope:?}"),
+        }
+    }
+}
+
+impl<V> fmt::Display for KeyedError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<V> fmt::Debug for KeyedError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyedError({self})")
+    }
+}
+
+impl<V> Error for KeyedError<V> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            KeyedErrorKind::Key(source) | KeyedErrorKind::Transform(source) => Some(&**source),
+            KeyedErrorKind::Closed | KeyedErrorKind::OutOfScope(_) => None,
+        }
+    }
+}
+
+impl<V> fmt::Display for KeyedReplaceError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            KeyedReplaceErrorKind::Key { index, source } => {
+                write!(f, "replace: item {index} has no key: {source}")
+            }
+            KeyedReplaceErrorKind::Replace(kind) => kind.describe(f, |_| None::<&str>),
+        }
+    }
+}
+
+impl<V> fmt::Debug for KeyedReplaceError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyedReplaceError({self})")
+    }
+}
+
+impl<V> Error for KeyedReplaceError<V> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            KeyedReplaceErrorKind::Key { source, .. } => Some(&**source),
+            KeyedReplaceErrorKind::Replace(kind) => kind.source(),
+        }
+    }
+}
+
+impl fmt::Display for KeyOfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyOfError::Key(source) => write!(f, "the object has no key: {source}"),
+            KeyOfError::NoDeltas => f.write_str("there are no deltas"),
+        }
+    }
+}
+
+impl Error for KeyOfError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            KeyOfError::Key(source) => Some(&**source),
+            KeyOfError::NoDeltas => None,
+        }
+    }
+}

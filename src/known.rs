@@ -1,0 +1,168 @@
+//! Known objects: what is visible of them, and the user's own store in their place.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::delta::Object;
+use crate::error::BoxError;
+
+/// A user's own store of known objects, over which a queue is built as client-go's is over its indexer.
+///
+/// The consumer brings the store up to date before it ends a lease. The queue calls the store outside its locks, and
+/// goes on after an error as each call documents; every error reaches
+/// [`Builder::on_error`](crate::Builder::on_error).
+///
+/// A pair of closures will do:
+///
+/// ```
+/// use std::{collections::HashMap, sync::{Arc, Mutex}};
+/// use delta_fifo::{Builder, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let store = Arc::new(Mutex::new(HashMap::from([("a", 1)])));
+/// let (keys, get) = (store.clone(), store.clone());
+/// let queue: MutexDeltaFifo<&str, i32> = Builder::new()
+///     .known_objects((
+///         move || Ok(keys.lock().unwrap().keys().copied().collect()),
+///         move |key: &&str| Ok(get.lock().unwrap().get(key).copied()),
+///     ))
+///     .build();
+/// queue.replace([])?; // the store knows "a", the list does not
+/// assert!(queue.pop()?.deltas().newest().is_deletion());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait KnownObjects<K, V>: Send + Sync {
+    /// All keys of which the store holds an object.
+    fn keys(&self) -> Result<Vec<K>, BoxError>;
+
+    /// The object of `key`.
+    fn get(&self, key: &K) -> Result<Option<V>, BoxError>;
+}
+
+impl<K, V, L, G> KnownObjects<K, V> for (L, G)
+where
+    L: Fn() -> Result<Vec<K>, BoxError> + Send + Sync,
+    G: Fn(&K) -> Result<Option<V>, BoxError> + Send + Sync,
+{
+    fn keys(&self) -> Result<Vec<K>, BoxError> {
+        (self.0)()
+    }
+
+    fn get(&self, key: &K) -> Result<Option<V>, BoxError> {
+        (self.1)(key)
+    }
+}
+
+/// One known object with its key: a cheap handle, good after the queue is gone.
+pub struct KnownObject<K, V> {
+    key: Arc<K>,
+    object: Object<V>,
+}
+
+impl<K, V> KnownObject<K, V> {
+    pub(crate) fn new(key: Arc<K>, object: Object<V>) -> Self {
+        KnownObject { key, object }
+    }
+
+    pub(crate) fn shared_key(&self) -> Arc<K> {
+        Arc::clone(&self.key)
+    }
+
+    pub(crate) fn shared_object(&self) -> Object<V> {
+        Arc::clone(&self.object)
+    }
+
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// The object.
+    pub fn object(&self) -> &V {
+        &self.object
+    }
+}
+
+impl<K, V> Clone for KnownObject<K, V> {
+    fn clone(&self) -> Self {
+        KnownObject { key: Arc::clone(&self.key), object: Arc::clone(&self.object) }
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for KnownObject<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnownObject").field("key", &self.key).field("object", &self.object).finish()
+    }
+}
+
+/// What can be read of the known objects: of a queue's, live ([`DeltaQueue::known`](crate::DeltaQueue::known)), or of
+/// a [`snapshot`](crate::DeltaQueue::snapshot), where nothing changes any more. Progress and cost stand at each
+/// queue's own view.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, KnownView, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<String, u32>::new();
+/// queue.add("a".to_string(), 1)?;
+/// assert_eq!(queue.known().get("a"), None); // no pop has handed it out yet
+/// queue.pop()?.done();
+/// let before = queue.snapshot();
+/// queue.update("a".to_string(), 2)?;
+/// queue.pop()?.done();
+/// assert_eq!(queue.known().get("a"), Some(2));
+/// assert_eq!(before.get("a"), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait KnownView<K, V> {
+    /// The object of a key, with its key.
+    fn find<Q>(&self, key: &Q) -> Option<KnownObject<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized;
+
+    /// A clone of the object of a key.
+    fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.find(key).map(|known| known.object().clone())
+    }
+
+    /// Lends the object of a key to `f`, which runs outside every lock.
+    fn get_with<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key).map(|known| f(known.object()))
+    }
+
+    /// Whether an object of this key is known.
+    fn contains<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key).is_some()
+    }
+
+    /// How many objects are known.
+    fn len(&self) -> usize;
+
+    /// Whether none is.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The known objects in any order, each key at most once. Over a live view the iterator is weakly consistent:
+    /// each object is that of some moment during the iteration.
+    fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
+
+    /// The keys, as [`iter`](Self::iter) gives them.
+    fn keys(&self) -> impl Iterator<Item = Arc<K>> {
+        self.iter().map(|known| known.key)
+    }
+}

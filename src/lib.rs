@@ -1,0 +1,68 @@
+//! A DeltaFIFO for large controllers.
+//!
+//! Controllers watch a large set of objects and must process every change. This crate is the queue between the watch
+//! and the work: producers append changes, and consumers lease one key at a time together with everything that
+//! happened to it since it was last handed out.
+//!
+//! ```
+//! use delta_fifo::{Delta, DeltaQueue, baseline::MutexDeltaFifo};
+//!
+//! let queue = MutexDeltaFifo::<&str, u32>::new();
+//!
+//! // The source: what a list showed, then what a watch tells.
+//! queue.replace([("prod/web", 1), ("prod/db", 1)])?;
+//! queue.apply("prod/web", 2)?;
+//! queue.delete("prod/db", 1)?;
+//!
+//! // Any number of consumers.
+//! while let Ok(lease) = queue.try_pop() {
+//!     match lease.deltas().newest() {
+//!         Delta::Deleted(_) | Delta::DeletedFinalStateUnknown(_) => println!("{} is gone", lease.key()),
+//!         newest => println!("{} is now {:?}", lease.key(), newest.object()),
+//!     }
+//!     lease.done(); // without this it would come back
+//! }
+//! assert!(queue.has_synced());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`DeltaQueue`] is the face of every queue here: producers, consumers, first sync, close.
+//! - [`baseline::MutexDeltaFifo`] is client-go's structure, complete.
+//! - [`Lease`] has a key to itself until it ends; dropped or panicked work comes back.
+//! - [`Builder`] has the options, [`Keyed`] takes objects alone and finds their keys.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod builder;
+mod delay;
+mod delta;
+mod error;
+mod keyed;
+mod known;
+mod lease;
+mod queue;
+mod raw;
+mod replace;
+mod resolve;
+
+pub mod baseline;
+
+pub use builder::{Background, Builder, Emit, OnAbandon};
+#[cfg(feature = "tokio")]
+pub use delay::TokioTimer;
+pub use delay::{Backoff, Timer};
+pub use delta::{Change, Compression, Delta, DeltaKind, Deltas, DeltasIter, Tombstone};
+pub use error::{
+    BeginReplaceError, BoxError, ChangeAllError, ChangeError, ChangeErrorKind, Closed, CommitError,
+    ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, TryPopError,
+    UpsertError, UpsertErrorKind, WaitError,
+};
+pub use keyed::{
+    KeyOf, KeyOfError, Keyed, KeyedBuilder, KeyedError, KeyedErrorKind, KeyedReplace, KeyedReplaceError,
+    KeyedReplaceErrorKind,
+};
+pub use known::{KnownObject, KnownObjects, KnownView};
+pub use lease::{Lease, LeaseBatch, Outcome, OwnedLease};
+pub use queue::{DeltaQueue, Discarded};
+pub use replace::{Completion, OwnedReplace, Replace, Upsert, Version};

@@ -1,0 +1,92 @@
+//! From facts to deltas. A producer appends what it knows; whoever holds the lease has the key to itself, so all that
+//! needs several facts together is decided here, by one pure function.
+
+use crate::delta::{Compression, DeltaList, RawDelta, RawKind, append};
+
+/// What was known of a key before the deltas that are being resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Before<O> {
+    Absent,
+    Known(O),
+    /// A user's store could not tell.
+    CannotTell,
+}
+
+impl<O> Before<O> {
+    pub(crate) fn object(&self) -> Option<&O> {
+        match self {
+            Before::Known(object) => Some(object),
+            Before::Absent | Before::CannotTell => None,
+        }
+    }
+}
+
+/// What a lease hands out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Resolved<O> {
+    /// Empty if every fact came to nothing: then the lease ends silently.
+    pub(crate) deltas: DeltaList<O>,
+    /// What was merged away where given back deltas meet newer facts.
+    pub(crate) merged: Vec<RawDelta<O>>,
+}
+
+/// Joins what a lease gave back with the facts that came after it.
+///
+/// - `Applied` becomes `Added` if the key did not exist at that point, else `Updated`; where a store cannot tell, it
+///   exists.
+/// - A tombstone without an object takes the newest one: from the delta before it, else from `before`. It is void if
+///   there was nothing at all, and stays without an object where a store cannot tell.
+/// - A `Sync` without an object takes it from the same place and is void where there is none.
+/// - The joint is compressed like everything else.
+pub(crate) fn resolve<O: Clone>(
+    before: &Before<O>,
+    given_back: DeltaList<O>,
+    facts: impl IntoIterator<Item = RawDelta<O>>,
+    compression: Compression,
+) -> Resolved<O> {
+    let mut deltas = given_back;
+    let mut merged = Vec::new();
+    for fact in facts {
+        let fact = if deltas.is_empty() { settle_first(fact, before) } else { settle_next(fact, &deltas) };
+        if let Some(fact) = fact {
+            append(&mut deltas, fact, compression, &mut merged);
+        }
+    }
+    Resolved { deltas, merged }
+}
+
+fn settle_first<O: Clone>(mut fact: RawDelta<O>, before: &Before<O>) -> Option<RawDelta<O>> {
+    match fact.kind {
+        RawKind::Applied => {
+            fact.kind = if matches!(before, Before::Absent) { RawKind::Added } else { RawKind::Updated };
+        }
+        RawKind::Sync | RawKind::Tombstone if fact.object.is_none() => {
+            fact.object = before.object().cloned();
+            let void = match before {
+                Before::Known(_) => false,
+                Before::Absent => true,
+                Before::CannotTell => fact.kind == RawKind::Sync,
+            };
+            if void {
+                return None;
+            }
+        }
+        _ => {}
+    }
+    Some(fact)
+}
+
+/// All kinds but one find what they need in the delta before them, which is [`append`]'s business.
+fn settle_next<O>(fact: RawDelta<O>, deltas: &DeltaList<O>) -> Option<RawDelta<O>> {
+    let after_deletion = deltas.last().is_some_and(|last| last.kind.is_deletion());
+    let void = fact.kind == RawKind::Sync && fact.object.is_none() && after_deletion;
+    (!void).then_some(fact)
+}
+
+/// The object that is known after `deltas`: the newest one, unless it was a deletion.
+pub(crate) fn known_after<O>(deltas: &[RawDelta<O>]) -> Option<&O> {
+    deltas.last().filter(|newest| !newest.kind.is_deletion()).and_then(|newest| newest.object.as_ref())
+}
+
+#[cfg(test)]
+mod tests;
