@@ -1,6 +1,7 @@
 //! A queue that takes objects alone and finds their keys itself.
 
-use std::error::Error;
+mod error;
+
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
@@ -13,6 +14,8 @@ use crate::error::{
 use crate::queue::DeltaQueue;
 use crate::raw::{BeginReplace, QueueRef};
 use crate::replace::{Completion, Replace, Upsert};
+
+pub use error::{KeyOfError, KeyedError, KeyedErrorKind, KeyedReplaceError, KeyedReplaceErrorKind};
 
 type KeyFn<K, V> = Box<dyn Fn(&V) -> Result<K, BoxError> + Send + Sync>;
 
@@ -64,58 +67,6 @@ pub struct Keyed<Q: DeltaQueue> {
     queue: Q,
     transform: Option<Transform<Q::Value>>,
     key_fn: KeyFn<Q::Key, Q::Value>,
-}
-
-/// Why an object was not taken.
-#[derive(Debug)]
-pub enum KeyedErrorKind {
-    /// The key function failed.
-    Key(BoxError),
-    /// The transform hook rejected the object.
-    Transform(BoxError),
-    /// The queue is closed.
-    Closed,
-    /// A streaming replace is limited to a scope in which the object's key is not.
-    OutOfScope(String),
-}
-
-/// An object that was not taken; it comes back as the transform left it, and nothing has changed.
-pub struct KeyedError<V> {
-    /// Why.
-    pub kind: KeyedErrorKind,
-    /// The object.
-    pub value: V,
-}
-
-/// Why a list of objects was not taken.
-#[derive(Debug)]
-pub enum KeyedReplaceErrorKind {
-    /// The key function failed for the item at `index`.
-    Key {
-        /// Position in the list, from 0.
-        index: usize,
-        /// What the key function said.
-        source: BoxError,
-    },
-    /// Anything that a list with keys can be refused for.
-    Replace(ReplaceErrorKind),
-}
-
-/// A list that was not taken; it comes back whole, and nothing has changed.
-pub struct KeyedReplaceError<V> {
-    /// Why.
-    pub kind: KeyedReplaceErrorKind,
-    /// The caller's list, objects before a bad one as the transform left them.
-    pub list: Vec<V>,
-}
-
-/// Why there is no key.
-#[derive(Debug)]
-pub enum KeyOfError {
-    /// The key function failed.
-    Key(BoxError),
-    /// There are no deltas whose newest could have a key.
-    NoDeltas,
 }
 
 /// What [`Keyed::key_of`] finds the key of.
@@ -282,7 +233,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
     fn change(
         &self,
         mut value: Q::Value,
-        change: fn(Q::Key, Q::Value) -> Change<Q::Key, Q::Value>,
+        change: impl FnOnce(Q::Key, Q::Value) -> Change<Q::Key, Q::Value>,
     ) -> Result<(), KeyedError<Q::Value>> {
         let key = match self.prepare(&mut value) {
             Ok(key) => key,
@@ -357,81 +308,5 @@ impl<'q, Q: DeltaQueue> KeyedReplace<'q, Q> {
 impl<Q: DeltaQueue> fmt::Debug for KeyedReplace<'_, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedReplace").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for KeyedErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeyedErrorKind::Key(source) => write!(f, "the object has no key: {source}"),
-            KeyedErrorKind::Transform(source) => fmt::Display::fmt(source, f),
-            KeyedErrorKind::Closed => f.write_str("the queue is closed"),
-            KeyedErrorKind::OutOfScope(scope) => write!(f, "the object's key is not in scope {scope:?}"),
-        }
-    }
-}
-
-impl<V> fmt::Display for KeyedError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
-    }
-}
-
-impl<V> fmt::Debug for KeyedError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyedError({self})")
-    }
-}
-
-impl<V> Error for KeyedError<V> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.kind {
-            KeyedErrorKind::Key(source) | KeyedErrorKind::Transform(source) => Some(&**source),
-            KeyedErrorKind::Closed | KeyedErrorKind::OutOfScope(_) => None,
-        }
-    }
-}
-
-impl<V> fmt::Display for KeyedReplaceError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            KeyedReplaceErrorKind::Key { index, source } => {
-                write!(f, "replace: item {index} has no key: {source}")
-            }
-            KeyedReplaceErrorKind::Replace(kind) => kind.describe(f, |_| None::<&str>),
-        }
-    }
-}
-
-impl<V> fmt::Debug for KeyedReplaceError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyedReplaceError({self})")
-    }
-}
-
-impl<V> Error for KeyedReplaceError<V> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.kind {
-            KeyedReplaceErrorKind::Key { source, .. } => Some(&**source),
-            KeyedReplaceErrorKind::Replace(kind) => kind.source(),
-        }
-    }
-}
-
-impl fmt::Display for KeyOfError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeyOfError::Key(source) => write!(f, "the object has no key: {source}"),
-            KeyOfError::NoDeltas => f.write_str("there are no deltas"),
-        }
-    }
-}
-
-impl Error for KeyOfError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            KeyOfError::Key(source) => Some(&**source),
-            KeyOfError::NoDeltas => None,
-        }
     }
 }

@@ -48,6 +48,8 @@ mod resolve;
 
 pub mod baseline;
 
+/// The hash function of a queue whose builder was given none.
+pub use ahash::RandomState;
 pub use builder::{Background, Builder, Emit, OnAbandon};
 #[cfg(feature = "tokio")]
 pub use delay::TokioTimer;

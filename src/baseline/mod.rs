@@ -5,6 +5,7 @@
 
 mod alarm;
 mod change;
+mod end;
 mod entry;
 mod lines;
 mod lock;
@@ -14,6 +15,7 @@ mod records;
 mod replace;
 mod replaces;
 mod state;
+mod sweep;
 mod table;
 mod view;
 mod wait;

@@ -18,6 +18,9 @@ use super::entry::{Held, Taken};
 use super::lock::{Locked, current_thread};
 use super::state::{Next, State};
 
+/// A lease, and the lock under which it was taken.
+type LockedLease<'q, K, V, S> = (Locked<'q, K, V, S>, Held<K, V>);
+
 /// Nobody's thread: leases of async consumers wander.
 const NO_THREAD: u64 = 0;
 
@@ -50,7 +53,7 @@ where
         &self,
         deadline: Deadline,
         thread: u64,
-    ) -> Result<(Locked<'_, K, V, S>, Held<K, V>), PopTimeoutError> {
+    ) -> Result<LockedLease<'_, K, V, S>, PopTimeoutError> {
         loop {
             let mut state = self.wait_for_key(deadline)?;
             if let Some(held) = self.take_first(&mut state, thread) {

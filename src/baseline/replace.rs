@@ -7,24 +7,24 @@ use std::sync::{Arc, RwLock};
 use crate::builder::{Emit, Known};
 use crate::delta::{Object, RawDelta, RawKind};
 use crate::error::{
-    BeginReplaceError, BoxError, CommitError, ErrorEvent, ReplaceError, ReplaceErrorKind, ResyncError,
-    UpsertError, UpsertErrorKind,
+    BeginReplaceError, CommitError, ReplaceError, ReplaceErrorKind, UpsertError, UpsertErrorKind,
 };
 use crate::raw::{Awaited, BeginReplace, Deadline};
 use crate::replace::Upsert;
 
 use super::MutexDeltaFifo;
-use super::entry::{Entry, Origins};
-use super::lock::{Locked, read};
+use super::entry::Origins;
+use super::lock::{Locked, write};
 use super::records::Records;
 use super::state::{Append, State};
-use super::table::{Slot, Table};
+use super::sweep::{Sweep, Target};
+use super::table::Slot;
 
 /// An open replace.
 pub struct Ticket {
-    number: u64,
+    pub(super) number: u64,
     /// Index of its scope.
-    scope: Option<usize>,
+    pub(super) scope: Option<usize>,
 }
 
 /// An object of a list on its way into the queue. What the queue does not take drops outside the lock.
@@ -32,23 +32,6 @@ struct Item<K, V> {
     hash: u64,
     key: Option<K>,
     object: Option<Object<V>>,
-}
-
-/// A key that gets a tombstone or a `Sync`.
-enum Target<K> {
-    Entry(Slot),
-    /// It has a record and no entry.
-    Record(Slot),
-    /// Only the user's store has it.
-    Stored(u64, Arc<K>),
-}
-
-/// What a sweep looks at.
-struct Sweep<K> {
-    /// The keys in scope that there were after the replace began; none if all are. Newer keys are not swept anyway.
-    candidates: Option<Vec<(u64, Arc<K>)>>,
-    /// What the user's store lists.
-    stored: Vec<(u64, Arc<K>)>,
 }
 
 /// Drops the replace if it is not ended, as by a panic in the transform.
@@ -188,7 +171,7 @@ where
     /// Forgets what was kept for the sake of open replaces, and wakes who waited for their end.
     pub(super) fn replace_ended(&self, state: &mut State<K, V>) {
         if state.replaces.none_open() {
-            let mut records = super::lock::write(&self.records);
+            let mut records = write(&self.records);
             match &self.known {
                 Known::Inside => state.garbage.keys.extend(records.forget_absent()),
                 Known::None | Known::Store(_) => state.garbage.records.push(records.clear()),
@@ -221,93 +204,6 @@ where
     fn item(&self, (key, value): (K, V)) -> Item<K, V> {
         Item { hash: self.hasher.hash_one(&key), key: Some(key), object: Some(Arc::new(value)) }
     }
-
-    /// Everything that a sweep needs of user code, outside the lock.
-    fn prepare_sweep(&self, ticket: &Ticket) -> Result<Sweep<K>, BoxError> {
-        let mut stored = self.list_store()?;
-        let candidates = ticket.scope.map(|scope| {
-            let holds = &self.scopes[scope].holds;
-            stored.retain(|(_, key)| holds(key));
-            let mut keys = self.lock().all_keys(&self.records);
-            keys.retain(|(_, key)| holds(key));
-            keys
-        });
-        Ok(Sweep { candidates, stored })
-    }
-
-    /// The keys of the user's store, if there is one.
-    fn list_store(&self) -> Result<Vec<(u64, Arc<K>)>, BoxError> {
-        let Known::Store(store) = &self.known else { return Ok(Vec::new()) };
-        match store.keys() {
-            Ok(keys) => {
-                // A store may list a key twice.
-                let mut once = Table::new();
-                for key in keys {
-                    let hash = self.hasher.hash_one(&key);
-                    if once.find(hash, &key).is_none() {
-                        once.insert(hash, Arc::new(key), ());
-                    }
-                }
-                Ok(once.iter().map(|(slot, key, ())| (once.hash(slot), Arc::clone(key))).collect())
-            }
-            Err(error) => {
-                self.report(&ErrorEvent::StoreKeys { error: &*error });
-                Err(error)
-            }
-        }
-    }
-
-    pub(super) fn resync_all(&self) -> Result<usize, ResyncError> {
-        let stored = self.list_store().map_err(ResyncError::ListKeys)?;
-        let mut state = self.lock();
-        if state.closed {
-            return Err(ResyncError::Closed);
-        }
-        let targets = match &self.known {
-            Known::Inside => state.idle_records(&self.records),
-            Known::None => Vec::new(),
-            Known::Store(_) => state.idle_stored(&stored),
-        };
-        let count = targets.len();
-        for target in targets {
-            let slot = state.target_entry(target, &self.records);
-            state.append(slot, RawDelta::new(RawKind::Sync, None), Append::of_resync());
-        }
-        Ok(count)
-    }
-
-    pub(super) fn resync_one(&self, key: K) -> Result<bool, crate::Closed> {
-        let hash = self.hasher.hash_one(&key);
-        let stored = match self.known {
-            // A store that cannot tell skips the key.
-            Known::Store(_) => self.ask_store(&key).object().is_some(),
-            Known::Inside | Known::None => false,
-        };
-        let mut key = Some(key);
-        let mut state = self.lock();
-        if state.closed {
-            return Err(crate::Closed);
-        }
-        let wanted = key.as_ref().expect("the key is here");
-        if state.entries.find(hash, wanted).is_some() {
-            return Ok(false);
-        }
-        let known = match self.known {
-            Known::Inside => {
-                let records = read(&self.records);
-                let record = records.table.find(hash, wanted);
-                record.is_some_and(|record| records.table.get(record).object.is_some())
-            }
-            Known::Store(_) => stored,
-            Known::None => false,
-        };
-        if known {
-            let slot = state.entry(hash, &mut key, &self.records);
-            state.append(slot, RawDelta::new(RawKind::Sync, None), Append::of_resync());
-        }
-        drop(state);
-        Ok(known)
-    }
 }
 
 impl<K: Eq, V> State<K, V> {
@@ -331,7 +227,7 @@ impl<K: Eq, V> State<K, V> {
         self.append(slot, RawDelta::new(kind, item.object.take()), how);
     }
 
-    fn of_replace(&self, number: u64) -> Append {
+    pub(super) fn of_replace(&self, number: u64) -> Append {
         let first = self.replaces.is_first(number);
         let origin = if first { Origins::FIRST_REPLACE } else { Origins::REPLACE };
         Append { origin, settled: 2 * number, replace: Some(number) }
@@ -377,100 +273,5 @@ impl<K: Eq, V> State<K, V> {
             let key = self.entries.remove(slot).0;
             self.garbage.keys.push(key);
         }
-    }
-
-    /// Every key that exists, was not seen by the replace and was not changed since it began.
-    fn plan_sweep(
-        &self,
-        number: u64,
-        sweep: &Sweep<K>,
-        known: &Known<K, V>,
-        records: &RwLock<Records<K, V>>,
-    ) -> Vec<Target<K>> {
-        let mut targets = Vec::new();
-        let old = |settled: u64| settled < 2 * number;
-        let take_entry = |entry: &Entry<V>| old(entry.settled) && entry.exists();
-        let records = read(records);
-        let take_record = |slot: Slot| {
-            let record = records.table.get(slot);
-            record.object.is_some() && old(record.settled) && !matches!(known, Known::None)
-        };
-        match &sweep.candidates {
-            None => {
-                let entries = self.entries.iter().filter(|(_, _, entry)| take_entry(entry));
-                targets.extend(entries.map(|(slot, _, _)| Target::Entry(slot)));
-                targets.extend(self.idle(&records).filter(|&slot| take_record(slot)).map(Target::Record));
-            }
-            Some(candidates) => {
-                for (hash, key) in candidates {
-                    match (self.entries.find(*hash, &**key), records.table.find(*hash, &**key)) {
-                        (Some(slot), _) if take_entry(self.entries.get(slot)) => {
-                            targets.push(Target::Entry(slot));
-                        }
-                        (None, Some(slot)) if take_record(slot) => targets.push(Target::Record(slot)),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        for (hash, key) in &sweep.stored {
-            // With a record it was looked at above; without one nothing has happened to it since.
-            if self.entries.find(*hash, &**key).is_none() && records.table.find(*hash, &**key).is_none() {
-                targets.push(Target::Stored(*hash, Arc::clone(key)));
-            }
-        }
-        targets
-    }
-
-    fn sweep(&mut self, number: u64, targets: Vec<Target<K>>, records: &RwLock<Records<K, V>>) {
-        let how = self.of_replace(number);
-        for target in targets {
-            let slot = self.target_entry(target, records);
-            self.append(slot, RawDelta::new(RawKind::Tombstone, None), how);
-        }
-    }
-
-    /// The entry of a target, made if it has none. No `Eq` runs.
-    fn target_entry(&mut self, target: Target<K>, records: &RwLock<Records<K, V>>) -> Slot {
-        match target {
-            Target::Entry(slot) => slot,
-            Target::Record(slot) => {
-                let records = read(records);
-                let (hash, key) = (records.table.hash(slot), Arc::clone(records.table.key(slot)));
-                let settled = records.table.get(slot).settled;
-                self.entries.insert(hash, key, Entry::new(settled))
-            }
-            Target::Stored(hash, key) => self.entries.insert(hash, key, Entry::new(0)),
-        }
-    }
-
-    /// Known keys that are neither pending nor leased.
-    fn idle_records(&self, records: &RwLock<Records<K, V>>) -> Vec<Target<K>> {
-        self.idle(&read(records)).map(Target::Record).collect()
-    }
-
-    /// Records with an object whose keys have no entry.
-    fn idle<'r>(&'r self, records: &'r Records<K, V>) -> impl Iterator<Item = Slot> + 'r {
-        let known = records.table.iter().filter(|(_, _, record)| record.object.is_some());
-        known
-            .filter(|(slot, key, _)| self.entries.find(records.table.hash(*slot), &***key).is_none())
-            .map(|(slot, _, _)| slot)
-    }
-
-    fn idle_stored(&self, stored: &[(u64, Arc<K>)]) -> Vec<Target<K>> {
-        stored
-            .iter()
-            .filter(|(hash, key)| self.entries.find(*hash, &**key).is_none())
-            .map(|(hash, key)| Target::Stored(*hash, Arc::clone(key)))
-            .collect()
-    }
-
-    /// The keys of all entries and records.
-    fn all_keys(&self, records: &RwLock<Records<K, V>>) -> Vec<(u64, Arc<K>)> {
-        let records = read(records);
-        let entries = self.entries.iter().map(|(slot, key, _)| (self.entries.hash(slot), Arc::clone(key)));
-        let idle =
-            self.idle(&records).map(|slot| (records.table.hash(slot), Arc::clone(records.table.key(slot))));
-        entries.chain(idle).collect()
     }
 }

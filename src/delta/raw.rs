@@ -1,0 +1,136 @@
+//! Deltas as the queues store them, and how they are merged.
+
+use smallvec::SmallVec;
+
+use super::{Delta, Tombstone};
+
+/// How much of what is pending for one key may be merged.
+///
+/// Merging changes how many deltas are handed out, never the last state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Only deletions that follow each other directly are merged, as in client-go: a real `Deleted` wins over a
+    /// tombstone, the older of two real ones and the newer of two tombstones stays.
+    #[default]
+    Deletions,
+    /// At most the newest deletion and, after it, one live delta are kept, so that memory is bounded by the
+    /// number of keys however slow the consumers are. The live delta carries the newest object; it is `Added` if
+    /// an `Added` was merged into it, else `Updated`, else `Replaced`, else `Sync`.
+    Latest,
+}
+
+/// The handle by which the queue, the known objects and the leases share one object.
+pub(crate) type Object<V> = std::sync::Arc<V>;
+
+/// The kind of a [`RawDelta`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RawKind {
+    Added,
+    Updated,
+    /// `Added` or `Updated`: settled by [`resolve`](crate::resolve::resolve), never handed out.
+    Applied,
+    Replaced,
+    Sync,
+    Deleted,
+    Tombstone,
+}
+
+impl RawKind {
+    pub(crate) fn is_deletion(self) -> bool {
+        matches!(self, RawKind::Deleted | RawKind::Tombstone)
+    }
+
+    /// Under `Compression::Latest` the live kind of the higher rank survives. An `Applied` turns out as `Added` or
+    /// `Updated`, so it stands between the two: merged with `Updated` it still decides.
+    fn rank(self) -> u8 {
+        match self {
+            RawKind::Added => 4,
+            RawKind::Applied => 3,
+            RawKind::Updated => 2,
+            RawKind::Replaced => 1,
+            RawKind::Sync | RawKind::Deleted | RawKind::Tombstone => 0,
+        }
+    }
+}
+
+/// A delta as the queues store it. A `Sync` or tombstone without an object refers to the one before it: the delta
+/// that precedes it, else the known object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RawDelta<O> {
+    pub(crate) kind: RawKind,
+    pub(crate) object: Option<O>,
+    /// A deletion into which live deltas were merged: it is newer than any deletion before it.
+    pub(crate) absorbed: bool,
+}
+
+impl<O> RawDelta<O> {
+    pub(crate) fn new(kind: RawKind, object: Option<O>) -> Self {
+        RawDelta { kind, object, absorbed: false }
+    }
+
+    fn is_open_sync(&self) -> bool {
+        self.kind == RawKind::Sync && self.object.is_none()
+    }
+}
+
+impl<V> RawDelta<Object<V>> {
+    pub(super) fn lend<'a, K>(&'a self, key: &'a K) -> Delta<'a, K, V> {
+        let object = self.object.as_deref();
+        match (self.kind, object) {
+            (RawKind::Added, Some(object)) => Delta::Added(object),
+            (RawKind::Updated, Some(object)) => Delta::Updated(object),
+            (RawKind::Replaced, Some(object)) => Delta::Replaced(object),
+            (RawKind::Sync, Some(object)) => Delta::Sync(object),
+            (RawKind::Deleted, Some(object)) => Delta::Deleted(object),
+            (RawKind::Tombstone, object) => Delta::DeletedFinalStateUnknown(Tombstone { key, object }),
+            (kind, _) => unreachable!("{kind:?} was not resolved before it was handed out"),
+        }
+    }
+}
+
+/// Deltas of one key, oldest first. Most keys have one or two at a time.
+pub(crate) type DeltaList<O> = SmallVec<[RawDelta<O>; 2]>;
+
+/// Appends `new` to `list`, merged as `compression` says. What is merged away goes to `merged`, whose owner drops it
+/// where dropping a user's object is harmless.
+pub(crate) fn append<O: Clone>(
+    list: &mut DeltaList<O>,
+    mut new: RawDelta<O>,
+    compression: Compression,
+    merged: &mut Vec<RawDelta<O>>,
+) {
+    let Some(last) = list.last_mut() else {
+        list.push(new);
+        return;
+    };
+    // A `Sync` that has no object yet may come to nothing; what comes after it is then the first.
+    if new.kind == RawKind::Applied && !last.is_open_sync() {
+        new.kind = if last.kind.is_deletion() { RawKind::Added } else { RawKind::Updated };
+    }
+    if new.object.is_none() {
+        // What `new` refers to may be merged away below.
+        new.object = last.object.clone();
+    }
+    match (last.kind.is_deletion(), new.kind.is_deletion()) {
+        (true, true) if last.kind == RawKind::Deleted && !new.absorbed => merged.push(new),
+        (true, true) => {
+            new.absorbed |= last.absorbed;
+            merged.push(std::mem::replace(last, new));
+        }
+        (false, true) if compression == Compression::Latest => {
+            new.absorbed = true;
+            merged.extend(list.drain(..));
+            list.push(new);
+        }
+        (false, false) if compression == Compression::Latest => {
+            if last.kind.rank() > new.kind.rank() {
+                new.kind = last.kind;
+            }
+            merged.push(std::mem::replace(last, new));
+        }
+        _ => list.push(new),
+    }
+}
+
+#[cfg(test)]
+mod tests;
