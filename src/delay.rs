@@ -71,7 +71,8 @@ impl fmt::Debug for Backoff {
 /// Wakes async consumers when the first delayed key is due.
 ///
 /// Blocking consumers wake by themselves. Where only async ones wait, the queue asks its timer; without one it starts
-/// a thread of its own when it first needs it. A timer on tokio's clock is [`TokioTimer`], behind the feature `tokio`.
+/// a thread of its own when it first needs it. A timer on tokio's clock is `TokioTimer`, behind the feature
+/// `tokio`.
 ///
 /// ```
 /// use std::time::Instant;

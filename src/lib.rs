@@ -48,6 +48,11 @@ mod resolve;
 
 pub mod baseline;
 
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The hash function of a queue whose builder was given none.
 pub use ahash::RandomState;
 pub use builder::{Background, Builder, Emit, OnAbandon};

@@ -31,6 +31,12 @@ pub(super) struct Wakes {
     pub(super) earliest: Option<Instant>,
 }
 
+impl Wakes {
+    fn is_due(&self) -> bool {
+        self.items > 0 || self.all || self.progress || self.earliest.is_some()
+    }
+}
+
 /// What to drop outside the lock: it is the user's.
 pub(super) struct Garbage<K, V> {
     pub(super) keys: SmallVec<[Arc<K>; 2]>,
@@ -176,8 +182,10 @@ impl<'q, K, V, S> Locked<'q, K, V, S> {
 
     /// Sleeps until the condition is notified or the deadline has come.
     pub(super) fn sleep(&mut self, condition: &Condvar, deadline: Deadline) {
-        let wakes = std::mem::take(&mut self.wakes);
-        self.queue.wake(&wakes);
+        if self.wakes.is_due() {
+            // Not under the lock: wakers are user code. The caller looks again.
+            return self.unlocked(|| ());
+        }
         let guard = self.guard.take().expect("the state is locked");
         let guard = match deadline {
             Deadline::Now => guard,

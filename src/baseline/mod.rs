@@ -22,6 +22,7 @@ mod wait;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -114,6 +115,10 @@ where
         Self::new()
     }
 }
+
+// Whatever panics leaves the queue consistent: that is part of what it promises.
+impl<K, V, S> UnwindSafe for MutexDeltaFifo<K, V, S> {}
+impl<K, V, S> RefUnwindSafe for MutexDeltaFifo<K, V, S> {}
 
 impl<K, V, S> fmt::Debug for MutexDeltaFifo<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -269,6 +269,9 @@ impl<K: Eq, V> State<K, V> {
         entry.place = self.lines.push_front(taken.slot);
         self.replaces.complete(&twice);
         self.wakes.items += 1;
+        if self.discarded.is_some() {
+            self.discard();
+        }
     }
 
     /// The lease no longer counts as one of the thread that popped it.
