@@ -27,6 +27,8 @@ pub(super) struct Wakes {
     pub(super) all: bool,
     /// A lease or a replace has ended.
     pub(super) progress: bool,
+    /// Threads sleep until then.
+    pub(super) progress_sleepers: bool,
     /// Sleepers must wake earlier than they thought.
     pub(super) earliest: Option<Instant>,
 }
@@ -45,6 +47,17 @@ pub(super) struct Garbage<K, V> {
     pub(super) given_back: Vec<GivenBack<V>>,
     pub(super) leases: Vec<Held<K, V>>,
     pub(super) records: Vec<Records<K, V>>,
+}
+
+impl<K, V> Garbage<K, V> {
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+            && self.objects.is_empty()
+            && self.deltas.is_empty()
+            && self.given_back.is_empty()
+            && self.leases.is_empty()
+            && self.records.is_empty()
+    }
 }
 
 impl<K, V> Default for Garbage<K, V> {
@@ -125,8 +138,11 @@ impl<K, V, S> MutexDeltaFifo<K, V, S> {
                 self.arm(earliest);
             }
         }
-        if wakes.progress || wakes.all {
-            sleepers.progress.notify_all();
+        if wakes.progress {
+            // std's condition variables make a system call even if nobody sleeps.
+            if wakes.progress_sleepers {
+                sleepers.progress.notify_all();
+            }
             self.notify(&sleepers.progress_async, usize::MAX);
         }
     }
@@ -172,12 +188,20 @@ impl<'q, K, V, S> Locked<'q, K, V, S> {
 
     fn release(&mut self) {
         let Some(mut guard) = self.guard.take() else { return };
-        let wakes = std::mem::take(&mut guard.wakes);
-        let garbage = std::mem::take(&mut guard.garbage);
-        self.queue.publish_sync(&guard);
+        let mut wakes = std::mem::take(&mut guard.wakes);
+        wakes.progress |= self.queue.publish_sync(&guard);
+        wakes.progress_sleepers = guard.progress_sleepers > 0;
+        let garbage = (!guard.garbage.is_empty()).then(|| std::mem::take(&mut guard.garbage));
         drop(guard);
         self.queue.wake(&wakes);
         drop(garbage);
+    }
+
+    /// Sleeps until a lease or a replace ends, or the deadline has come.
+    pub(super) fn sleep_for_progress(&mut self, deadline: Deadline) {
+        self.progress_sleepers += 1;
+        self.sleep(&self.queue.sleepers.progress, deadline);
+        self.progress_sleepers -= 1;
     }
 
     /// Sleeps until the condition is notified or the deadline has come.

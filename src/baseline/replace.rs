@@ -71,7 +71,7 @@ where
             match state.replaces.begin(scope, how.streaming) {
                 Ok(number) => return Ok(Ticket { number, scope }),
                 Err(BeginReplaceError::ReplaceInProgress) if how.wait => {
-                    state.sleep(&self.sleepers.progress, Deadline::Never);
+                    state.sleep_for_progress(Deadline::Never);
                 }
                 Err(error) => return Err(error),
             }

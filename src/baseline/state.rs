@@ -49,6 +49,8 @@ pub(super) struct State<K, V> {
     pub(super) pending: usize,
     pub(super) leased: usize,
     pub(super) merged: u64,
+    /// Threads that sleep until a lease or a replace ends.
+    pub(super) progress_sleepers: usize,
     pub(super) closed: bool,
     /// What was discarded, if that is what becomes of pending keys.
     pub(super) discarded: Option<Discarded>,
@@ -70,6 +72,7 @@ impl<K: Eq, V> State<K, V> {
             pending: 0,
             leased: 0,
             merged: 0,
+            progress_sleepers: 0,
             closed: false,
             discarded: None,
             compression,

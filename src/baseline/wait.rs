@@ -31,7 +31,7 @@ where
             match deadline {
                 Deadline::Now => return Err(WaitError::Timeout),
                 Deadline::At(at) if at <= Instant::now() => return Err(WaitError::Timeout),
-                Deadline::At(_) | Deadline::Never => state.sleep(&self.sleepers.progress, deadline),
+                Deadline::At(_) | Deadline::Never => state.sleep_for_progress(deadline),
             }
         }
     }
@@ -69,17 +69,20 @@ where
 }
 
 impl<K, V, S> MutexDeltaFifo<K, V, S> {
-    /// Makes what the state says of the first sync visible without the lock.
-    pub(super) fn publish_sync<T>(&self, state: &State<K, T>) {
+    /// Makes what the state says of the first sync visible without the lock. Whether the queue has synced just now.
+    pub(super) fn publish_sync<T>(&self, state: &State<K, T>) -> bool {
         // Relaxed: written under the lock only, by who looks here.
         if !self.delivered.load(Ordering::Relaxed) && state.replaces.delivered() {
             // Release: pairs with `has_delivered` (Acquire); publishes what the consumers did.
             self.delivered.store(true, Ordering::Release);
         }
-        if !self.synced.load(Ordering::Relaxed) && state.replaces.synced() {
-            // Release: pairs with `has_synced` (Acquire); publishes what the consumers did.
-            self.synced.store(true, Ordering::Release);
+        // Relaxed: as above.
+        if self.synced.load(Ordering::Relaxed) || !state.replaces.synced() {
+            return false;
         }
+        // Release: pairs with `has_synced` (Acquire); publishes what the consumers did.
+        self.synced.store(true, Ordering::Release);
+        true
     }
 }
 
