@@ -1,0 +1,158 @@
+//! One program, two allocators: every allocation is dispatched to the one that was chosen when the process began.
+//!
+//! The choice is an environment variable of the process (`compare` starts itself once per allocator) and is read at the
+//! very first allocation, which happens before `main`. It never changes afterwards, so each pointer goes back to the
+//! allocator that made it. The price is one load and one well predicted branch per call, the same for every peer.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use mimalloc::MiMalloc;
+use serde::{Deserialize, Serialize};
+
+/// The variable that chooses; only `compare` sets it, for its children.
+pub(crate) const VARIABLE: &str = "DELTA_FIFO_PERF_ALLOCATOR";
+const VARIABLE_C: &CStr = c"DELTA_FIFO_PERF_ALLOCATOR";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Allocator {
+    System,
+    Mimalloc,
+}
+
+impl Allocator {
+    pub(crate) const ALL: [Self; 2] = [Self::System, Self::Mimalloc];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Mimalloc => "mimalloc",
+        }
+    }
+
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|allocator| allocator.name() == name)
+    }
+
+    /// The one that serves this process.
+    pub(crate) fn current() -> Self {
+        if CHOICE.get() == MIMALLOC { Self::Mimalloc } else { Self::System }
+    }
+}
+
+impl fmt::Display for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+const UNDECIDED: u8 = 0;
+const SYSTEM: u8 = 1;
+const MIMALLOC: u8 = 2;
+
+#[global_allocator]
+static GLOBAL: Dispatch = Dispatch;
+static CHOICE: Choice = Choice(AtomicU8::new(UNDECIDED));
+
+struct Choice(AtomicU8);
+
+impl Choice {
+    #[inline]
+    fn get(&self) -> u8 {
+        // Relaxed: nothing is published with the choice; whoever sees it undecided comes to the same decision.
+        match self.0.load(Ordering::Relaxed) {
+            UNDECIDED => self.decide(),
+            decided => decided,
+        }
+    }
+
+    #[cold]
+    fn decide(&self) -> u8 {
+        let choice = if variable_is(c"mimalloc") { MIMALLOC } else { SYSTEM };
+        self.0.store(choice, Ordering::Relaxed);
+        choice
+    }
+}
+
+/// Whether the variable has this value, found out without allocating.
+fn variable_is(value: &CStr) -> bool {
+    // SAFETY: the name is a valid C string. The program never changes its own environment (it only sets variables of
+    // the processes that it starts), so nobody writes what `getenv` reads.
+    let found: *const c_char = unsafe { libc::getenv(VARIABLE_C.as_ptr()) };
+    if found.is_null() {
+        return false;
+    }
+    // SAFETY: not null, so a C string within the environment, which stays as it is (see above).
+    unsafe { CStr::from_ptr(found) == value }
+}
+
+struct Dispatch;
+
+// SAFETY: every call is handed on unchanged to one of two correct allocators, and to the same one throughout the life of
+// the process: the choice depends only on the environment, which does not change. Deciding does not allocate.
+unsafe impl GlobalAlloc for Dispatch {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match CHOICE.get() {
+            // SAFETY: the caller's contract is the allocator's own.
+            MIMALLOC => unsafe { MiMalloc.alloc(layout) },
+            // SAFETY: as above.
+            _ => unsafe { System.alloc(layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match CHOICE.get() {
+            // SAFETY: the caller's contract is the allocator's own.
+            MIMALLOC => unsafe { MiMalloc.alloc_zeroed(layout) },
+            // SAFETY: as above.
+            _ => unsafe { System.alloc_zeroed(layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        match CHOICE.get() {
+            // SAFETY: the caller's contract, and the pointer was made by this allocator, since the choice never changes.
+            MIMALLOC => unsafe { MiMalloc.dealloc(pointer, layout) },
+            // SAFETY: as above.
+            _ => unsafe { System.dealloc(pointer, layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        match CHOICE.get() {
+            // SAFETY: the caller's contract, and the pointer was made by this allocator, since the choice never changes.
+            MIMALLOC => unsafe { MiMalloc.realloc(pointer, layout, size) },
+            // SAFETY: as above.
+            _ => unsafe { System.realloc(pointer, layout, size) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for allocator in Allocator::ALL {
+            assert_eq!(Allocator::by_name(allocator.name()), Some(allocator));
+        }
+        assert_eq!(Allocator::by_name("jemalloc"), None);
+    }
+
+    #[test]
+    fn the_environment_decides() {
+        let expected = match std::env::var(VARIABLE).as_deref() {
+            Ok("mimalloc") => Allocator::Mimalloc,
+            _ => Allocator::System,
+        };
+        assert_eq!(Allocator::current(), expected);
+    }
+}

@@ -1,0 +1,224 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+
+use crate::allocator::Allocator;
+use crate::peers::{self, Entry};
+
+pub(crate) const HELP: &str = "\
+The performance laboratory of delta-fifo.
+
+cargo run --release -p delta-fifo-perf -- compare [options]
+    W1 windowed (steady updates of known keys, every change one pop) for all peers:
+    ns per change, and per-block ratios with their 95 % intervals. Every run checks
+    what it was handed; a run that fails is void and the exit status is 1.
+    Figures are worth something on a machine that does nothing else: on a busy one the
+    threads take turns, and what contention costs does not show.
+
+  --quick                 few short blocks, half a minute in all: says that all works, not how fast
+  --blocks N              runs of each peer in each case (30; with --quick 3)
+  --changes N             timed changes in a run (300000; with --quick 60000)
+  --allocator WHICH       system, mimalloc or both (both)
+  --peers A,B             which ones (all)
+  --reference A,B         against which the others are set (all that run)
+  --known N,N             known keys (1000,100000)
+  --threads PxC,PxC       producers x consumers (1x1,2x2)
+  --batch N,N             changes in a call and keys in a pop (1,32)
+  --seed N                of the permutation of keys and the order of runs (1)
+  --json [FILE]           JSON instead of the table, or into FILE beside it
+  --help
+";
+
+pub(crate) enum Command {
+    Compare(Options),
+    Help,
+}
+
+pub(crate) struct Options {
+    pub(crate) blocks: usize,
+    pub(crate) changes: usize,
+    pub(crate) allocators: Vec<Allocator>,
+    pub(crate) peers: Vec<&'static Entry>,
+    pub(crate) references: Vec<String>,
+    pub(crate) known: Vec<usize>,
+    pub(crate) threads: Vec<(usize, usize)>,
+    pub(crate) batches: Vec<usize>,
+    pub(crate) seed: u64,
+    pub(crate) json: Option<Json>,
+}
+
+pub(crate) enum Json {
+    Instead,
+    File(PathBuf),
+}
+
+pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
+    match parser.next()? {
+        Some(Value(name)) if name == "compare" => compare(&mut parser),
+        None | Some(Short('h') | Long("help")) => Ok(Command::Help),
+        Some(other) => Err(other.unexpected()),
+    }
+}
+
+fn compare(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let (mut quick, mut blocks, mut changes, mut references) = (false, None, None, None);
+    let mut options = Options {
+        blocks: 0,
+        changes: 0,
+        allocators: Allocator::ALL.to_vec(),
+        peers: peers::ALL.iter().collect(),
+        references: Vec::new(),
+        known: vec![1_000, 100_000],
+        threads: vec![(1, 1), (2, 2)],
+        batches: vec![1, 32],
+        seed: 1,
+        json: None,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => quick = true,
+            Long("blocks") => blocks = Some(parser.value()?.parse_with(positive)?),
+            Long("changes") => changes = Some(parser.value()?.parse_with(positive)?),
+            Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
+            Long("peers") => options.peers = parser.value()?.parse_with(|text| list(text, peer))?,
+            Long("reference") => references = Some(parser.value()?.parse_with(|text| list(text, peer))?),
+            Long("known") => options.known = parser.value()?.parse_with(|text| list(text, positive))?,
+            Long("threads") => options.threads = parser.value()?.parse_with(|text| list(text, threads))?,
+            Long("batch") => options.batches = parser.value()?.parse_with(|text| list(text, positive))?,
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("json") => options.json = Some(json(parser)),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.blocks = blocks.unwrap_or(if quick { 3 } else { 30 });
+    options.changes = changes.unwrap_or(if quick { 60_000 } else { 300_000 });
+    options.references =
+        references.as_ref().unwrap_or(&options.peers).iter().map(|peer| peer.id.into()).collect();
+    options.check()?;
+    Ok(Command::Compare(options))
+}
+
+impl Options {
+    /// What can be said before anything runs should not be said by a run that hangs.
+    fn check(&self) -> Result<(), String> {
+        if let Some(missing) = self.references.iter().find(|id| self.peers.iter().all(|peer| peer.id != **id))
+        {
+            return Err(format!("the reference {missing} does not run"));
+        }
+        for &known in &self.known {
+            for &(producers, _) in &self.threads {
+                let keys = known / producers;
+                if let Some(batch) = self.batches.iter().find(|&&batch| 2 * batch > keys) {
+                    return Err(format!(
+                        "a batch of {batch} needs a window of so many: 2 × {batch} × {producers} known keys"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The file name may be missing.
+fn json(parser: &mut lexopt::Parser) -> Json {
+    if let Some(file) = parser.optional_value() {
+        return Json::File(file.into());
+    }
+    match parser
+        .try_raw_args()
+        .and_then(|mut arguments| arguments.next_if(|argument| !argument.to_string_lossy().starts_with('-')))
+    {
+        Some(file) => Json::File(file.into()),
+        None => Json::Instead,
+    }
+}
+
+fn list<T>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    text.split(',').map(|part| item(part.trim())).collect()
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.replace('_', "")
+        .parse()
+        .ok()
+        .filter(|&number| number > 0)
+        .ok_or(format!("{text:?} is not a positive number"))
+}
+
+fn threads(text: &str) -> Result<(usize, usize), String> {
+    let (producers, consumers) = text.split_once('x').ok_or(format!("{text:?} is not like 2x2"))?;
+    Ok((positive(producers)?, positive(consumers)?))
+}
+
+fn peer(text: &str) -> Result<&'static Entry, String> {
+    peers::by_id(text).ok_or(format!("there is no peer {text:?}"))
+}
+
+fn allocators(text: &str) -> Result<Vec<Allocator>, String> {
+    match text {
+        "both" => Ok(Allocator::ALL.to_vec()),
+        one => Ok(vec![Allocator::by_name(one).ok_or(format!("there is no allocator {one:?}"))?]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(arguments: &str) -> Result<Options, String> {
+        match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
+            Ok(Command::Compare(options)) => Ok(options),
+            Ok(Command::Help) => Err("help".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let options = options("compare").unwrap();
+        assert_eq!((options.blocks, options.changes), (30, 300_000));
+        assert_eq!(options.allocators, Allocator::ALL);
+        assert_eq!(options.references.len(), options.peers.len());
+    }
+
+    #[test]
+    fn quick_leaves_the_last_word_to_the_others() {
+        let options =
+            options("compare --blocks 7 --quick --peers b1,B3 --reference B1 --threads 1x1,4x4").unwrap();
+        assert_eq!(options.blocks, 7);
+        assert_eq!(options.changes, 60_000);
+        assert_eq!(options.peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), ["B1", "B3"]);
+        assert_eq!(options.references, ["B1"]);
+        assert_eq!(options.threads, [(1, 1), (4, 4)]);
+    }
+
+    #[test]
+    fn json_with_and_without_a_file() {
+        assert!(options("compare").unwrap().json.is_none());
+        assert!(matches!(options("compare --json --quick").unwrap().json, Some(Json::Instead)));
+        assert!(matches!(options("compare --json").unwrap().json, Some(Json::Instead)));
+        for with_file in ["compare --json x.json --quick", "compare --quick --json=x.json"] {
+            assert!(
+                matches!(options(with_file).unwrap().json, Some(Json::File(path)) if path.ends_with("x.json"))
+            );
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for nonsense in [
+            "compete",
+            "compare --blocks 0",
+            "compare --threads 2",
+            "compare --allocator jemalloc",
+            "compare --peers B9",
+        ] {
+            assert!(options(nonsense).is_err(), "{nonsense}");
+        }
+        assert!(options("compare --peers B1 --reference B3").is_err());
+        assert!(options("compare --known 100 --threads 4x4").is_err());
+    }
+}

@@ -1,0 +1,258 @@
+//! `compare`: the same workload for every peer, in interleaved blocks.
+//!
+//! The program starts itself once per allocator; the child measures and writes its report as JSON to standard output, the
+//! parent reads it and prints what was asked for.
+
+use std::io::{self, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use crate::allocator::{self, Allocator};
+use crate::cli::{Json, Options};
+use crate::machine::{Machine, Watch};
+use crate::report::{CaseReport, PeerReport, Report, Row, Void};
+use crate::workload::{Case, KeySet};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// No run takes that long without any progress, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if is_child() {
+        serde_json::to_writer(io::stdout().lock(), &measure(options))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reports: Vec<Report> =
+        options.allocators.iter().map(|&allocator| child(allocator)).collect::<Result<_>>()?;
+    print(&reports, options.json.as_ref())?;
+    // A void run is an error of the queue or of the harness, never a matter of noise.
+    Ok(if reports.iter().all(|report| report.valid) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_child() -> bool {
+    std::env::var_os(allocator::VARIABLE).is_some()
+}
+
+/// The same program with the same arguments, served by this allocator.
+fn child(allocator: Allocator) -> Result<Report> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(allocator::VARIABLE, allocator.name())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("the measuring process ended with {}", output.status).into());
+    }
+    let report: Report = serde_json::from_slice(&output.stdout)?;
+    if report.allocator != allocator {
+        return Err(format!("measured with {} instead of {allocator}", report.allocator).into());
+    }
+    Ok(report)
+}
+
+fn print(reports: &[Report], json: Option<&Json>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match json {
+        Some(Json::Instead) => {
+            serde_json::to_writer_pretty(&mut out, reports)?;
+            writeln!(out)?;
+            return Ok(());
+        }
+        Some(Json::File(path)) => std::fs::write(path, serde_json::to_string_pretty(reports)? + "\n")?,
+        None => {}
+    }
+    for report in reports {
+        writeln!(out, "{}", report.table())?;
+    }
+    Ok(())
+}
+
+fn measure(options: &Options) -> Report {
+    let watch = Watch::begin();
+    let machine = Machine::detect();
+    let mut comparison = Comparison {
+        options,
+        nproc: machine.nproc,
+        random: SmallRng::seed_from_u64(options.seed),
+        progress: progress(options),
+    };
+    let cases = comparison.cases();
+    comparison.progress.finish_and_clear();
+    Report {
+        workload: "W1 windowed".into(),
+        allocator: Allocator::current(),
+        machine,
+        disturbance: watch.end(),
+        blocks: options.blocks,
+        seed: options.seed,
+        peers: options
+            .peers
+            .iter()
+            .map(|peer| PeerReport { id: peer.id.into(), about: peer.about.into() })
+            .collect(),
+        references: options.references.clone(),
+        valid: cases.iter().all(|case| case.void.is_empty()),
+        cases,
+    }
+}
+
+struct Comparison<'o> {
+    options: &'o Options,
+    nproc: usize,
+    /// Draws the order of the runs.
+    random: SmallRng,
+    progress: ProgressBar,
+}
+
+impl Comparison<'_> {
+    fn cases(&mut self) -> Vec<CaseReport> {
+        let Options { known, threads, batches, changes, seed, .. } = self.options;
+        let mut cases = Vec::new();
+        for &known in known {
+            let keys = KeySet::new(known, *seed);
+            for &(producers, consumers) in threads {
+                for &batch in batches {
+                    let case = Case { producers, consumers, batch, changes: *changes, patience: PATIENCE };
+                    cases.push(self.measure(&case, &keys));
+                }
+            }
+        }
+        cases
+    }
+
+    /// Block after block, every peer once in each, in an order drawn anew: what disturbs the machine disturbs all alike.
+    fn measure(&mut self, case: &Case, keys: &KeySet) -> CaseReport {
+        let watch = Watch::begin();
+        let peers = &self.options.peers;
+        let mut times: Vec<Vec<Option<f64>>> = vec![Vec::new(); peers.len()];
+        let mut void = Vec::new();
+        let mut order: Vec<usize> = (0..peers.len()).collect();
+        for block in 0..self.options.blocks {
+            order.shuffle(&mut self.random);
+            for &number in &order {
+                let peer = peers[number];
+                self.announce(case, keys, peer.id);
+                let outcome = (peer.run)(case, keys);
+                let valid = outcome.violations.is_empty();
+                times[number].push(valid.then(|| outcome.ns_per_change()));
+                if !valid {
+                    void.push(Void { peer: peer.id.into(), block, violations: outcome.violations });
+                }
+                self.progress.inc(1);
+            }
+        }
+        CaseReport {
+            known: keys.len(),
+            producers: case.producers,
+            consumers: case.consumers,
+            oversubscribed: case.producers + case.consumers > self.nproc,
+            batch: case.batch,
+            changes: case.changes / case.producers * case.producers,
+            disturbance: watch.end(),
+            rows: rows(self.options, times),
+            void,
+        }
+    }
+
+    fn announce(&self, case: &Case, keys: &KeySet, peer: &str) {
+        let Case { producers, consumers, batch, .. } = case;
+        let known = keys.len();
+        self.progress.set_message(format!("{known} known, ({producers},{consumers}), batch {batch}, {peer}"));
+    }
+}
+
+fn rows(options: &Options, times: Vec<Vec<Option<f64>>>) -> Vec<Row> {
+    let mut rows: Vec<Row> =
+        options.peers.iter().zip(times).map(|(peer, times)| Row::of(peer.id, times)).collect();
+    for own in 0..rows.len() {
+        for reference in &options.references {
+            let ratio =
+                rows.iter().find(|row| row.peer == *reference).and_then(|row| rows[own].ratio_to(row));
+            rows[own].times_as_fast_as.insert(reference.clone(), ratio);
+        }
+    }
+    rows
+}
+
+/// On standard error, and only where somebody watches.
+fn progress(options: &Options) -> ProgressBar {
+    let cases = options.known.len() * options.threads.len() * options.batches.len();
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} · {eta} left · {msg}");
+    ProgressBar::new((cases * options.blocks * options.peers.len()) as u64)
+        .with_style(style.expect("a valid template"))
+        .with_prefix(Allocator::current().name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::{self, Entry};
+    use crate::workload::tests::{Broken, Fault};
+    use crate::workload::windowed;
+
+    const BROKEN: Entry = Entry {
+        id: "BROKEN",
+        about: "calls an update an add",
+        run: |case, keys| windowed::run(&Broken::with(Fault::SaysAddedForUpdated), case, keys),
+    };
+
+    fn options(peers: Vec<&'static Entry>) -> Options {
+        Options {
+            blocks: 2,
+            changes: 2_000,
+            allocators: vec![Allocator::System],
+            references: vec!["B1".into()],
+            peers,
+            known: vec![200],
+            threads: vec![(1, 1)],
+            batches: vec![1, 8],
+            seed: 1,
+            json: None,
+        }
+    }
+
+    #[test]
+    fn a_void_run_has_no_figure_and_spoils_the_report() {
+        let report = measure(&options(vec![peers::by_id("B1").unwrap(), &BROKEN]));
+        assert!(!report.valid);
+        for case in &report.cases {
+            let [sound, broken] = &case.rows[..] else { panic!("two peers, two rows") };
+            assert!(sound.by_block.iter().all(Option::is_some) && sound.ns_per_change.is_some());
+            assert!(broken.by_block.iter().all(Option::is_none) && broken.ns_per_change.is_none());
+            assert_eq!(broken.times_as_fast_as["B1"], None);
+            assert_eq!(case.void.len(), 2);
+        }
+        assert!(report.table().contains("VOID: BROKEN, 200 known"));
+    }
+
+    #[test]
+    fn a_report_survives_the_way_from_child_to_parent() {
+        let report = measure(&options(vec![peers::by_id("b1").unwrap(), peers::by_id("b3").unwrap()]));
+        assert!(report.valid);
+        assert_eq!(report.cases.len(), 2);
+        let json = serde_json::to_value(&report).unwrap();
+        for key in [
+            "nproc",
+            "cpu",
+            "kernel",
+            "rustc",
+            "commit",
+            "load_before",
+            "load_after",
+            "steal_percent",
+            "others_percent",
+            "allocator",
+        ] {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        let back: Report = serde_json::from_value(json).unwrap();
+        assert_eq!(back.table(), report.table());
+    }
+}

@@ -1,0 +1,41 @@
+//! The known objects, or a shard of them: the part that stands behind a reader-writer lock.
+
+use hashbrown::HashTable;
+
+use super::pending::{Lease, Value};
+use crate::workload::Key;
+
+#[derive(Default)]
+pub(super) struct Known {
+    table: HashTable<Record>,
+}
+
+struct Record {
+    hash: u64,
+    key: Key,
+    value: Value,
+}
+
+impl Known {
+    /// The newest object of a lease becomes known; the one before it goes to the lease.
+    #[inline]
+    pub(super) fn update(&mut self, lease: &mut Lease) {
+        let (_, newest) = lease.deltas.last().expect("a lease has deltas");
+        let value = Value::clone(newest);
+        match self.table.find_mut(lease.handle.hash, |record| record.key == lease.key) {
+            Some(record) => lease.previous = Some(std::mem::replace(&mut record.value, value)),
+            None => {
+                let record = Record { hash: lease.handle.hash, key: Key::clone(&lease.key), value };
+                self.table.insert_unique(lease.handle.hash, record, |record| record.hash);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, hash: u64, key: &Key) -> Option<Value> {
+        self.table.find(hash, |record| record.key == *key).map(|record| Value::clone(&record.value))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+}

@@ -1,0 +1,127 @@
+//! The queues that are compared, and the little that a workload asks of one.
+//!
+//! A peer is the whole pipeline: the queue and the known objects. The newest object of a key becomes known at the pop,
+//! before the handler sees the lease; a key is leased to one consumer at a time, and what arrives meanwhile waits for the
+//! end of the lease. What the rivals do *not* pay for (deletions, replaces, requeues, marks, first-sync accounting) makes
+//! them faster than a complete queue of their structure would be, never slower.
+
+mod known;
+mod parking;
+mod pending;
+mod queue;
+mod sharded_mutex;
+mod sleep;
+#[cfg(test)]
+mod tests;
+
+use std::hash::BuildHasher;
+
+use delta_fifo::baseline::MutexDeltaFifo;
+
+use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
+
+pub(crate) use parking::Parking;
+pub(crate) use queue::Queue;
+pub(crate) use sharded_mutex::ShardedMutex;
+
+/// What the workloads need from a queue with its known objects.
+///
+/// Objects come by value, and every pipeline puts them into an `Arc` once, as kube-runtime's store does: the one allocation
+/// per change is the same for all.
+pub(crate) trait Peer: Sync + Sized {
+    /// Buffers that one thread keeps from call to call, so that a batch need not allocate.
+    type Scratch: Default;
+
+    fn new() -> Self;
+
+    fn add(&self, key: Key, object: Object);
+    fn update(&self, key: Key, object: Object);
+    /// Takes all of the batch, as if updated one by one in that order.
+    fn update_all(&self, batch: &mut Vec<(Key, Object)>, scratch: &mut Self::Scratch);
+
+    /// Waits for a key, leases it, handles it, ends the lease. `false`: closed and nothing left.
+    fn pop(&self, handler: &mut impl Handler) -> bool;
+    /// The same for up to `max` keys that are in line now. How many; none: closed and nothing left.
+    fn pop_batch(&self, max: usize, handler: &mut impl Handler, scratch: &mut Self::Scratch) -> usize;
+
+    /// Wakes all consumers; they still get what is pending.
+    fn close(&self);
+
+    /// Lends the known object of a key to `f`.
+    fn get_with<R>(&self, key: &Key, f: impl FnOnce(&Object) -> R) -> Option<R>;
+    fn known_len(&self) -> usize;
+    /// Keys that are in line or dirty.
+    fn pending_len(&self) -> usize;
+    fn leased_len(&self) -> usize;
+    /// Changes that compression has merged away.
+    fn merged(&self) -> u64;
+}
+
+/// What a consumer does with a lease. Its deltas are never empty, oldest first.
+pub(crate) trait Handler {
+    fn lease<'d>(&mut self, key: &Key, deltas: impl Iterator<Item = (Kind, &'d Object)>);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Updated,
+    /// Anything that the workloads never ask for.
+    Other,
+}
+
+/// Every peer hashes with the same function and the same seeds, so that none is luckier than another.
+#[derive(Clone)]
+pub(crate) struct Hashing(ahash::RandomState);
+
+impl Default for Hashing {
+    fn default() -> Self {
+        Self(ahash::RandomState::with_seeds(0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344))
+    }
+}
+
+impl BuildHasher for Hashing {
+    type Hasher = ahash::AHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> Self::Hasher {
+        self.0.build_hasher()
+    }
+
+    #[inline]
+    fn hash_one<T: std::hash::Hash>(&self, value: T) -> u64 {
+        // Not the default: ahash has a faster way for strings.
+        self.0.hash_one(value)
+    }
+}
+
+/// A peer under its name. The type is gone here, but not inside: each `run` is compiled for its peer alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) id: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&Case, &KeySet) -> Outcome,
+}
+
+impl Entry {
+    const fn new<P: Peer>(id: &'static str, about: &'static str) -> Self {
+        Self { id, about, run: |case, keys| windowed::run(&P::new(), case, keys) }
+    }
+}
+
+/// All peers. A new `DeltaQueue` enters by a line of its own: `Entry::new::<Queue<Its<Key, Object, Hashing>>>(…)`.
+pub(crate) const ALL: &[Entry] = &[
+    Entry::new::<Queue<MutexDeltaFifo<Key, Object, Hashing>>>(
+        "B0",
+        "MutexDeltaFifo: client-go's structure, std Mutex + Condvar, notify per add",
+    ),
+    Entry::new::<Parking>("B1", "one parking_lot mutex, wakes only a sleeper, RwLock store"),
+    Entry::new::<ShardedMutex>(
+        "B3",
+        "64 parking_lot shards of pending keys, SegQueue, 64 RwLock shards of store",
+    ),
+];
+
+pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
+}

@@ -1,0 +1,224 @@
+//! B1, the fair baseline: client-go's structure on parking_lot, with the mistakes that are easy to avoid avoided.
+//!
+//! One mutex over one map and one line; a producer wakes a consumer only if one sleeps; user code, hashing, allocation and
+//! drops of objects happen outside the lock. A batch takes each lock once.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+
+use super::known::Known;
+use super::pending::{Ended, Handle, Incoming, Lease, Pending, Pushed};
+use super::sleep::spin_while;
+use super::{Handler, Hashing, Kind, Peer};
+use crate::workload::{Key, Object};
+
+pub(crate) struct Parking {
+    /// The lock has a line to itself: who waits for it must not take away what its holder works on.
+    state: CachePadded<Mutex<CachePadded<State>>>,
+    /// Whether the line is empty, for consumers that spin a little before they sleep: they need not take the lock to look.
+    empty: CachePadded<AtomicBool>,
+    in_line_or_closed: Condvar,
+    known: CachePadded<RwLock<Known>>,
+    hashing: Hashing,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Pending,
+    line: VecDeque<Handle>,
+    /// Consumers that sleep and that nobody has woken yet.
+    sleepers: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Scratch {
+    incoming: Vec<Incoming>,
+    pushed: Vec<Pushed>,
+    leases: Vec<Lease>,
+    ended: Vec<Ended>,
+}
+
+impl Parking {
+    #[inline]
+    fn change(&self, kind: Kind, key: Key, object: Object) {
+        let incoming = Incoming::new(self.hashing.hash_one(&key), key, kind, object);
+        let mut state = self.state.lock();
+        let pushed = state.pending.push(incoming);
+        let mut fresh = 0;
+        if let Pushed::InLine(handle) = pushed {
+            state.line.push_back(handle);
+            fresh = 1;
+        }
+        self.unlock_and_wake(state, fresh);
+        // `pushed` is dropped here, outside the lock.
+    }
+
+    /// Wakes as many sleepers as there are fresh keys, after the lock is free: a woken consumer should not run into it.
+    #[inline]
+    fn unlock_and_wake(&self, mut state: MutexGuard<'_, CachePadded<State>>, fresh: usize) {
+        let wake = fresh.min(state.sleepers);
+        state.sleepers -= wake;
+        self.note_emptiness(&state);
+        drop(state);
+        for _ in 0..wake {
+            self.in_line_or_closed.notify_one();
+        }
+    }
+
+    #[inline]
+    fn note_emptiness(&self, state: &State) {
+        // Relaxed: a hint; whoever acts on it takes the lock. Written only when it changes: the line is read by spinners.
+        let empty = state.line.is_empty();
+        if empty != self.empty.load(Ordering::Relaxed) {
+            self.empty.store(empty, Ordering::Relaxed);
+        }
+    }
+
+    /// The lock, with at least one key in line. `None`: closed and the line is empty (what is still dirty then goes in line
+    /// when its lease ends, and the consumer that ends it pops again).
+    fn wait_for_line(&self) -> Option<MutexGuard<'_, CachePadded<State>>> {
+        spin_while(|| self.empty.load(Ordering::Relaxed));
+        let mut state = self.state.lock();
+        while state.line.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state.sleepers += 1;
+            self.in_line_or_closed.wait(&mut state);
+        }
+        Some(state)
+    }
+}
+
+impl Peer for Parking {
+    type Scratch = Scratch;
+
+    fn new() -> Self {
+        Self {
+            state: CachePadded::default(),
+            empty: CachePadded::new(AtomicBool::new(true)),
+            in_line_or_closed: Condvar::new(),
+            known: CachePadded::default(),
+            hashing: Hashing::default(),
+        }
+    }
+
+    fn add(&self, key: Key, object: Object) {
+        self.change(Kind::Added, key, object);
+    }
+
+    fn update(&self, key: Key, object: Object) {
+        self.change(Kind::Updated, key, object);
+    }
+
+    fn update_all(&self, batch: &mut Vec<(Key, Object)>, scratch: &mut Scratch) {
+        let incoming = batch
+            .drain(..)
+            .map(|(key, object)| Incoming::new(self.hashing.hash_one(&key), key, Kind::Updated, object));
+        scratch.incoming.extend(incoming);
+
+        let mut state = self.state.lock();
+        let mut fresh = 0;
+        for incoming in scratch.incoming.drain(..) {
+            match state.pending.push(incoming) {
+                Pushed::InLine(handle) => {
+                    state.line.push_back(handle);
+                    fresh += 1;
+                }
+                joined => scratch.pushed.push(joined),
+            }
+        }
+        self.unlock_and_wake(state, fresh);
+        scratch.pushed.clear();
+    }
+
+    fn pop(&self, handler: &mut impl Handler) -> bool {
+        let Some(mut state) = self.wait_for_line() else { return false };
+        let handle = state.line.pop_front().expect("waited for it");
+        let mut lease = state.pending.lease(handle);
+        self.note_emptiness(&state);
+        drop(state);
+
+        self.known.write().update(&mut lease);
+        handler.lease(&lease.key, lease.deltas());
+
+        let mut state = self.state.lock();
+        let ended = state.pending.done(&lease);
+        match ended {
+            Ended::Clean { .. } => drop(state),
+            Ended::Dirty => {
+                state.line.push_back(handle);
+                self.unlock_and_wake(state, 1);
+            }
+        }
+        true
+        // `lease` and `ended` are dropped here, outside the lock.
+    }
+
+    fn pop_batch(&self, max: usize, handler: &mut impl Handler, scratch: &mut Scratch) -> usize {
+        let Scratch { leases, ended, .. } = scratch;
+        let Some(mut guard) = self.wait_for_line() else { return 0 };
+        let state: &mut State = &mut guard;
+        let count = max.min(state.line.len());
+        leases.extend(state.line.drain(..count).map(|handle| state.pending.lease(handle)));
+        self.note_emptiness(state);
+        drop(guard);
+
+        let mut known = self.known.write();
+        leases.iter_mut().for_each(|lease| known.update(lease));
+        drop(known);
+        for lease in leases.iter() {
+            handler.lease(&lease.key, lease.deltas());
+        }
+
+        let mut state = self.state.lock();
+        let mut dirty = 0;
+        for lease in leases.iter() {
+            match state.pending.done(lease) {
+                Ended::Dirty => {
+                    state.line.push_back(lease.handle);
+                    dirty += 1;
+                }
+                clean => ended.push(clean),
+            }
+        }
+        self.unlock_and_wake(state, dirty);
+        leases.clear();
+        ended.clear();
+        count
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.sleepers = 0;
+        drop(state);
+        self.in_line_or_closed.notify_all();
+    }
+
+    fn get_with<R>(&self, key: &Key, f: impl FnOnce(&Object) -> R) -> Option<R> {
+        let value = self.known.read().get(self.hashing.hash_one(key), key)?;
+        Some(f(&value))
+    }
+
+    fn known_len(&self) -> usize {
+        self.known.read().len()
+    }
+
+    fn pending_len(&self) -> usize {
+        self.state.lock().pending.len()
+    }
+
+    fn leased_len(&self) -> usize {
+        self.state.lock().pending.leased()
+    }
+
+    fn merged(&self) -> u64 {
+        0
+    }
+}

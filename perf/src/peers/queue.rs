@@ -1,0 +1,94 @@
+//! Any `DeltaQueue` of the crate as a peer: by leases, as one would use it.
+//!
+//! `process`, with which the baseline runs the handler under its lock as client-go does, makes no difference to the baseline
+//! in these workloads, whose handlers take no time.
+
+use delta_fifo::{Builder, Change, Delta, DeltaQueue, KnownView, Lease};
+
+use super::{Handler, Hashing, Kind, Peer};
+use crate::workload::{Key, Object};
+
+pub(crate) struct Queue<Q>(Q);
+
+/// Nothing of the workload can be refused: no transform, and closed only after the last change.
+const ACCEPTED: &str = "the queue is open and has no transform";
+
+fn deltas<'l, Q>(lease: &'l Lease<'_, Q>) -> impl Iterator<Item = (Kind, &'l Object)>
+where
+    Q: DeltaQueue<Key = Key, Value = Object>,
+{
+    lease.deltas().iter().map(|delta| match delta {
+        Delta::Added(object) => (Kind::Added, object),
+        Delta::Updated(object) => (Kind::Updated, object),
+        other => (Kind::Other, other.object().expect("nothing is deleted")),
+    })
+}
+
+impl<Q> Peer for Queue<Q>
+where
+    Q: DeltaQueue<Key = Key, Value = Object, Hasher = Hashing>,
+{
+    /// The queue's own affair.
+    type Scratch = ();
+
+    fn new() -> Self {
+        Self(Builder::with_hasher(Hashing::default()).build())
+    }
+
+    #[inline]
+    fn add(&self, key: Key, object: Object) {
+        self.0.add(key, object).expect(ACCEPTED);
+    }
+
+    #[inline]
+    fn update(&self, key: Key, object: Object) {
+        self.0.update(key, object).expect(ACCEPTED);
+    }
+
+    fn update_all(&self, batch: &mut Vec<(Key, Object)>, (): &mut ()) {
+        let changes = batch.drain(..).map(|(key, object)| Change::Update(key, object));
+        self.0.change_all(changes).expect(ACCEPTED);
+    }
+
+    #[inline]
+    fn pop(&self, handler: &mut impl Handler) -> bool {
+        let Ok(lease) = self.0.pop() else { return false };
+        handler.lease(lease.key(), deltas(&lease));
+        lease.done();
+        true
+    }
+
+    fn pop_batch(&self, max: usize, handler: &mut impl Handler, (): &mut ()) -> usize {
+        let Ok(batch) = self.0.pop_batch(max) else { return 0 };
+        for lease in &batch {
+            handler.lease(lease.key(), deltas(lease));
+        }
+        let count = batch.len();
+        batch.done();
+        count
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn get_with<R>(&self, key: &Key, f: impl FnOnce(&Object) -> R) -> Option<R> {
+        self.0.known().get_with(key, f)
+    }
+
+    fn known_len(&self) -> usize {
+        self.0.known().len()
+    }
+
+    fn pending_len(&self) -> usize {
+        self.0.pending_len()
+    }
+
+    fn leased_len(&self) -> usize {
+        self.0.leased_len()
+    }
+
+    fn merged(&self) -> u64 {
+        self.0.merged()
+    }
+}

@@ -1,0 +1,198 @@
+//! What `compare` found, as JSON and as a table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocator::Allocator;
+use crate::machine::{Disturbance, Machine};
+use crate::stats::Estimate;
+
+/// One process, one allocator.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) workload: String,
+    pub(crate) allocator: Allocator,
+    #[serde(flatten)]
+    pub(crate) machine: Machine,
+    #[serde(flatten)]
+    pub(crate) disturbance: Disturbance,
+    pub(crate) blocks: usize,
+    pub(crate) seed: u64,
+    pub(crate) peers: Vec<PeerReport>,
+    /// The peers against which the others are set.
+    pub(crate) references: Vec<String>,
+    pub(crate) cases: Vec<CaseReport>,
+    /// No run was void.
+    pub(crate) valid: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PeerReport {
+    pub(crate) id: String,
+    pub(crate) about: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CaseReport {
+    pub(crate) known: usize,
+    pub(crate) producers: usize,
+    pub(crate) consumers: usize,
+    /// More threads than processors.
+    pub(crate) oversubscribed: bool,
+    pub(crate) batch: usize,
+    /// Timed changes in a run.
+    pub(crate) changes: usize,
+    #[serde(flatten)]
+    pub(crate) disturbance: Disturbance,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) void: Vec<Void>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) peer: String,
+    /// `None`: every run was void.
+    pub(crate) ns_per_change: Option<Estimate>,
+    /// By reference: how many times as fast as it this peer is, estimated from the ratio in each block.
+    pub(crate) times_as_fast_as: BTreeMap<String, Option<Estimate>>,
+    /// Nanoseconds per change, block by block; `None` is a void run.
+    pub(crate) by_block: Vec<Option<f64>>,
+}
+
+/// A run that failed its checks.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Void {
+    pub(crate) peer: String,
+    pub(crate) block: usize,
+    pub(crate) violations: Vec<String>,
+}
+
+impl Row {
+    pub(crate) fn of(peer: &str, by_block: Vec<Option<f64>>) -> Self {
+        let valid: Vec<f64> = by_block.iter().copied().flatten().collect();
+        Self {
+            peer: peer.into(),
+            ns_per_change: Estimate::of(&valid),
+            times_as_fast_as: BTreeMap::new(),
+            by_block,
+        }
+    }
+
+    /// Only blocks in which both were valid can be compared.
+    pub(crate) fn ratio_to(&self, reference: &Self) -> Option<Estimate> {
+        let both = reference.by_block.iter().zip(&self.by_block);
+        let ratios: Vec<f64> = both.filter_map(|(reference, own)| Some((*reference)? / (*own)?)).collect();
+        Estimate::of(&ratios)
+    }
+}
+
+impl Report {
+    pub(crate) fn table(&self) -> String {
+        let mut text = self.heading();
+        let _ = write!(
+            text,
+            "{:>8}  {:<7} {:>5}  {:<4} {:>20}",
+            "known", "threads", "batch", "peer", "ns per change"
+        );
+        for reference in &self.references {
+            let _ = write!(text, "  {:>20}", format!("times {reference}"));
+        }
+        text.push('\n');
+        for case in &self.cases {
+            case.write_rows(&self.references, &mut text);
+        }
+        for case in &self.cases {
+            case.write_void(&mut text);
+        }
+        if !self.disturbance.is_tolerable() {
+            text.push_str(
+                "The machine was busy with something else: these figures say that all works, not how fast.\n",
+            );
+        }
+        text
+    }
+
+    fn heading(&self) -> String {
+        let Machine { nproc, cpu, kernel, rustc, commit } = &self.machine;
+        let Disturbance { load_before, load_after, steal_percent, others_percent } = self.disturbance;
+        let or_unknown = |value: Option<f64>| value.map_or("unknown".into(), |value| format!("{value:.2}"));
+        format!(
+            "{workload} · {allocator} allocator · {blocks} blocks · median [95 % interval]; times X = as fast as X\n\
+             {nproc} × {cpu} · Linux {kernel} · load {before} → {after} · steal {steal} % · others {others} % · {rustc} · commit {commit}\n\n",
+            workload = self.workload,
+            allocator = self.allocator,
+            blocks = self.blocks,
+            before = or_unknown(load_before),
+            after = or_unknown(load_after),
+            steal = or_unknown(steal_percent),
+            others = or_unknown(others_percent),
+        )
+    }
+}
+
+impl CaseReport {
+    fn write_rows(&self, references: &[String], text: &mut String) {
+        let threads = format!("({},{})", self.producers, self.consumers);
+        let mark = if self.oversubscribed { "*" } else { "" };
+        for row in &self.rows {
+            let time = row.ns_per_change.map_or("void".into(), |e| with_interval(e, 0));
+            let (known, batch) = (self.known, self.batch);
+            let _ = write!(
+                text,
+                "{known:>8}  {:<7} {batch:>5}  {:<4} {time:>20}",
+                threads.clone() + mark,
+                row.peer
+            );
+            for reference in references {
+                let ratio = row.times_as_fast_as.get(reference).copied().flatten();
+                let ratio = match ratio {
+                    _ if row.peer == *reference => "1".into(),
+                    Some(estimate) => with_interval(estimate, 2),
+                    None => "–".into(),
+                };
+                let _ = write!(text, "  {ratio:>20}");
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+
+    fn write_void(&self, text: &mut String) {
+        let Self { known, producers, consumers, batch, .. } = self;
+        for Void { peer, block, violations } in &self.void {
+            let _ = writeln!(
+                text,
+                "VOID: {peer}, {known} known, ({producers},{consumers}), batch {batch}, block {block}: {}",
+                violations.join("; "),
+            );
+        }
+    }
+}
+
+fn with_interval(Estimate { median, low, high }: Estimate, digits: usize) -> String {
+    format!("{median:.digits$} [{low:.digits$}–{high:.digits$}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_block_by_block() {
+        let slow = Row::of("slow", vec![Some(200.0), Some(2_000.0), None, Some(300.0)]);
+        let fast = Row::of("fast", vec![Some(100.0), Some(1_000.0), Some(1.0), None]);
+        let ratio = fast.ratio_to(&slow).unwrap();
+        assert_eq!((ratio.low, ratio.median, ratio.high), (2.0, 2.0, 2.0));
+        assert_eq!(slow.ns_per_change.unwrap().median, 300.0);
+    }
+
+    #[test]
+    fn nothing_valid_gives_no_figure() {
+        let void = Row::of("void", vec![None, None]);
+        let good = Row::of("good", vec![Some(1.0), Some(1.0)]);
+        assert!(void.ns_per_change.is_none());
+        assert!(good.ratio_to(&void).is_none());
+    }
+}
