@@ -83,11 +83,11 @@ impl<K: Eq, V> State<K, V> {
         }
         let was_dirty = entry.is_pending();
         entry.origins.join(lease.origins);
-        entry.given_back = Some(GivenBack {
+        entry.given_back = Some(Box::new(GivenBack {
             deltas: std::mem::take(&mut held.deltas),
             previous: held.previous.take(),
             attempts: held.attempts,
-        });
+        }));
         let newer = std::mem::replace(&mut entry.debts, lease.debts);
         let twice = join(&mut entry.debts, newer);
         match was_dirty {
@@ -128,7 +128,7 @@ impl<K: Eq, V> State<K, V> {
             discarded.keys += 1;
             discarded.deltas += entry.depth() as u64;
             self.garbage.deltas.extend(entry.facts.drain(..));
-            self.garbage.given_back.extend(entry.given_back.take());
+            self.garbage.given_back.extend(entry.given_back.take().map(|given_back| *given_back));
             self.replaces.fail(&std::mem::take(&mut entry.debts));
             self.marks.lose(entry.since);
             entry.origins = Origins::default();

@@ -51,8 +51,8 @@ pub(super) struct OpenLease {
 pub(super) struct Entry<V> {
     /// What was appended since the key was last handed out.
     pub(super) facts: DeltaList<Object<V>>,
-    /// What comes before the facts.
-    pub(super) given_back: Option<GivenBack<V>>,
+    /// What comes before the facts. Rare, and most of an entry's size if it stood here.
+    pub(super) given_back: Option<Box<GivenBack<V>>>,
     pub(super) origins: Origins,
     pub(super) debts: Debts,
     /// Number in the marks, while the key is pending.
@@ -109,7 +109,7 @@ pub(super) struct Taken<K, V> {
     pub(super) slot: Slot,
     pub(super) key: Arc<K>,
     pub(super) facts: DeltaList<Object<V>>,
-    pub(super) given_back: Option<GivenBack<V>>,
+    pub(super) given_back: Option<Box<GivenBack<V>>>,
     pub(super) left: Option<Before<Object<V>>>,
     pub(super) initial: bool,
 }

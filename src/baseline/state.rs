@@ -292,7 +292,7 @@ impl<K: Eq, V> State<K, V> {
             slot: held.slot,
             key: held.key,
             facts: Default::default(),
-            given_back: Some(given_back),
+            given_back: Some(Box::new(given_back)),
             left: None,
             initial: held.initial,
         });

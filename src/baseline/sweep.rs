@@ -20,8 +20,8 @@ pub(super) enum Target<K> {
     Entry(Slot),
     /// It has a record and no entry.
     Record(Slot),
-    /// Only the user's store has it.
-    Stored(u64, Arc<K>),
+    /// Only the user's store has it. The last number is its settled number.
+    Stored(u64, Arc<K>, u64),
 }
 
 /// What a sweep looks at.
@@ -82,7 +82,7 @@ where
         let targets = match &self.known {
             Known::Inside => state.idle_records(&self.records),
             Known::None => Vec::new(),
-            Known::Store(_) => state.idle_stored(&stored),
+            Known::Store(_) => state.idle_stored(&stored, &self.records),
         };
         let count = targets.len();
         for target in targets {
@@ -164,7 +164,7 @@ impl<K: Eq, V> State<K, V> {
         for (hash, key) in &sweep.stored {
             // With a record it was looked at above; without one nothing has happened to it since.
             if self.entries.find(*hash, &**key).is_none() && records.table.find(*hash, &**key).is_none() {
-                targets.push(Target::Stored(*hash, Arc::clone(key)));
+                targets.push(Target::Stored(*hash, Arc::clone(key), 0));
             }
         }
         targets
@@ -188,7 +188,7 @@ impl<K: Eq, V> State<K, V> {
                 let settled = records.table.get(slot).settled;
                 self.entries.insert(hash, key, Entry::new(settled))
             }
-            Target::Stored(hash, key) => self.entries.insert(hash, key, Entry::new(0)),
+            Target::Stored(hash, key, settled) => self.entries.insert(hash, key, Entry::new(settled)),
         }
     }
 
@@ -205,11 +205,9 @@ impl<K: Eq, V> State<K, V> {
             .map(|(slot, _, _)| slot)
     }
 
-    fn idle_stored(&self, stored: &[(u64, Arc<K>)]) -> Vec<Target<K>> {
-        stored
-            .iter()
-            .filter(|(hash, key)| self.entries.find(*hash, &**key).is_none())
-            .map(|(hash, key)| Target::Stored(*hash, Arc::clone(key)))
+    fn idle_stored(&self, stored: &[(u64, Arc<K>)], records: &RwLock<Records<K, V>>) -> Vec<Target<K>> {
+        let idle = stored.iter().filter(|(hash, key)| self.entries.find(*hash, &**key).is_none());
+        idle.map(|(hash, key)| Target::Stored(*hash, Arc::clone(key), self.settled(*hash, key, records)))
             .collect()
     }
 

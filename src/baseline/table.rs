@@ -4,6 +4,7 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -66,16 +67,22 @@ impl<K, T> Table<K, T> {
     pub(super) fn remove(&mut self, slot: Slot) -> (Arc<K>, T) {
         let cell = self.cells[slot as usize].take().expect("the slot is in use");
         self.free.push(slot);
-        if self.heads[&cell.hash] != slot {
-            let mut before = self.heads[&cell.hash];
-            while self.cell(before).next != Some(slot) {
-                before = self.cell(before).next.expect("the cell is in its chain");
+        let Entry::Occupied(mut head) = self.heads.entry(cell.hash) else {
+            unreachable!("the cell is in a chain")
+        };
+        match (*head.get(), cell.next) {
+            (first, Some(next)) if first == slot => {
+                head.insert(next);
             }
-            self.cell_mut(before).next = cell.next;
-        } else if let Some(next) = cell.next {
-            self.heads.insert(cell.hash, next);
-        } else {
-            self.heads.remove(&cell.hash);
+            (first, None) if first == slot => {
+                head.remove();
+            }
+            (mut before, next) => {
+                while self.cell(before).next != Some(slot) {
+                    before = self.cell(before).next.expect("the cell is in its chain");
+                }
+                self.cell_mut(before).next = next;
+            }
         }
         (cell.key, cell.value)
     }
