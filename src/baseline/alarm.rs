@@ -50,7 +50,9 @@ impl Alarm {
         if let Some(timer) = &self.timer {
             drop(armed);
             let clock = Arc::clone(&self.clock);
+            let mut disarm = Disarm { clock: &self.clock, at, done: false };
             timer.wake_at(at, Box::new(move || clock.ring(at)));
+            disarm.done = true;
             return Ok(());
         }
         if !armed.has_thread {
@@ -68,6 +70,21 @@ impl Alarm {
     }
 }
 
+/// Forgets an alarm that the user's timer has not taken because it panicked: the next one must ask it again.
+struct Disarm<'a> {
+    clock: &'a Clock,
+    at: Instant,
+    done: bool,
+}
+
+impl Drop for Disarm<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.clock.disarm(self.at);
+        }
+    }
+}
+
 impl Drop for Alarm {
     fn drop(&mut self) {
         lock(&self.clock.state).stopped = true;
@@ -78,12 +95,15 @@ impl Drop for Alarm {
 impl Clock {
     /// The sleepers look for themselves what is due, and arm the next alarm if they sleep again.
     fn ring(&self, at: Instant) {
+        self.disarm(at);
+        self.sleepers.notify(usize::MAX);
+    }
+
+    fn disarm(&self, at: Instant) {
         let mut armed = lock(&self.state);
         if armed.next.is_some_and(|next| next <= at) {
             armed.next = None;
         }
-        drop(armed);
-        self.sleepers.notify(usize::MAX);
     }
 
     fn run(&self) {
@@ -93,11 +113,7 @@ impl Clock {
             armed = match (armed.next, wait) {
                 (Some(next), Some(wait)) if wait.is_zero() => {
                     drop(armed);
-                    // A panicking waker must not take the thread along.
-                    let ring = std::panic::AssertUnwindSafe(|| self.ring(next));
-                    if std::panic::catch_unwind(ring).is_err() {
-                        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.ring(next)));
-                    }
+                    self.ring(next);
                     lock(&self.state)
                 }
                 (_, Some(wait)) => {

@@ -1,10 +1,18 @@
 //! How a lease ends: its deltas are processed, or come back, or are discarded.
 
-use std::sync::RwLock;
-use std::time::Instant;
+use std::any::Any;
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
 
+use crate::builder::OnAbandon;
+use crate::error::ErrorEvent;
+use crate::lease::Outcome;
+use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 
+use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held, Origins};
 use super::lines::Lines;
 use super::lock::{read, write};
@@ -12,6 +20,109 @@ use super::records::Records;
 use super::replaces::join;
 use super::state::State;
 use super::table::Slot;
+
+/// What an ending means for the deltas.
+#[derive(Clone, Copy)]
+pub(super) enum How {
+    Finish,
+    GiveUp,
+    /// At this time, or at once.
+    GiveBack(Option<Instant>),
+}
+
+/// What is to be told of it, without the lock.
+pub(super) enum Ended<K> {
+    Quietly,
+    GaveUp(Arc<K>, u32),
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl<K, V, S> MutexDeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    pub(super) fn end_one(&self, mut held: Held<K, V>, ending: Ending) {
+        let how = self.decide(ending, held.attempts);
+        let ended = self.end_locked(&mut self.lock(), &mut held, how);
+        self.report_end(ended);
+    }
+
+    pub(super) fn end_batch(&self, mut batch: Vec<Held<K, V>>, outcome: Outcome) {
+        let how: Vec<How> =
+            batch.iter().map(|held| self.decide(Ending::By(outcome), held.attempts)).collect();
+        let mut state = self.lock();
+        let mut loud = Vec::new();
+        for (held, how) in batch.iter_mut().zip(how) {
+            match self.end_locked(&mut state, held, how) {
+                Ended::Quietly => {}
+                ended => loud.push(ended),
+            }
+        }
+        drop(state);
+        for ended in loud {
+            self.report_end(ended);
+        }
+    }
+
+    /// What an ending means for the deltas. Runs the user's back-off policy, so it comes before the lock.
+    pub(super) fn decide(&self, ending: Ending, attempts: u32) -> How {
+        let outcome = match ending {
+            Ending::By(outcome) => outcome,
+            Ending::Abandoned => match self.on_abandon {
+                OnAbandon::Backoff => Outcome::RequeueWithBackoff,
+                OnAbandon::Requeue => Outcome::Requeue,
+                OnAbandon::GiveUp => Outcome::GiveUp,
+            },
+        };
+        match outcome {
+            Outcome::Done => How::Finish,
+            Outcome::GiveUp => How::GiveUp,
+            Outcome::Requeue => How::GiveBack(None),
+            Outcome::RequeueAfter(delay) => How::GiveBack(Some(from_now(delay))),
+            Outcome::RequeueWithBackoff => How::GiveBack(Some(from_now(self.backoff.delay(attempts)))),
+        }
+    }
+
+    pub(super) fn end_locked(&self, state: &mut State<K, V>, held: &mut Held<K, V>, how: How) -> Ended<K> {
+        if let How::GiveBack(until) = how {
+            state.give_back(held, until);
+            return Ended::Quietly;
+        }
+        match catch_unwind(AssertUnwindSafe(|| state.memory(held, &self.records))) {
+            Ok(memory) => {
+                state.finish(held, memory);
+                match how {
+                    How::GiveUp => Ended::GaveUp(Arc::clone(&held.key), held.attempts),
+                    How::Finish | How::GiveBack(_) => Ended::Quietly,
+                }
+            }
+            Err(panic) => {
+                // A key's `Eq`. The deltas are processed, but that cannot be noted down: they come once more.
+                state.give_back(held, None);
+                Ended::Panicked(panic)
+            }
+        }
+    }
+
+    pub(super) fn report_end(&self, ended: Ended<K>) {
+        match ended {
+            Ended::Quietly => {}
+            Ended::GaveUp(key, attempts) => self.report(&ErrorEvent::GaveUp { key: &key, attempts }),
+            // A second panic would abort, and the first one tells enough.
+            Ended::Panicked(_) if std::thread::panicking() => {}
+            Ended::Panicked(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// A delay that no clock can count ends in a century.
+fn from_now(delay: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    let now = Instant::now();
+    now.checked_add(delay).unwrap_or(now + CENTURY)
+}
 
 /// Where a key's settled number outlives its entry.
 pub(super) struct Memory<'r, K, V> {

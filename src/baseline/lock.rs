@@ -1,12 +1,15 @@
 //! The lock, and what happens when it is released: sleepers are woken, and what was removed is dropped, outside it.
 
+use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use event_listener::Event;
+use event_listener::{Event, EventListener};
 use smallvec::SmallVec;
 
 use crate::delta::{Object, RawDelta};
@@ -81,6 +84,22 @@ pub(super) struct Sleepers {
     /// For the end of leases and replaces.
     pub(super) progress: Condvar,
     pub(super) progress_async: Event,
+    waker_panicked: Arc<AtomicBool>,
+}
+
+/// A task's waker whose panics end here: they must reach neither who wakes nor the list of those to be woken.
+struct Contained {
+    waker: Waker,
+    panicked: Arc<AtomicBool>,
+}
+
+impl Wake for Contained {
+    fn wake(self: Arc<Self>) {
+        if catch_unwind(AssertUnwindSafe(|| self.waker.wake_by_ref())).is_err() {
+            // Relaxed: a note for `notify`.
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Sleepers {
@@ -90,7 +109,23 @@ impl Sleepers {
             items_async: Arc::new(Event::new()),
             progress: Condvar::new(),
             progress_async: Event::new(),
+            waker_panicked: Arc::default(),
         }
+    }
+
+    /// Waits to be notified. Whether that took any waiting.
+    pub(super) async fn wait(&self, mut listener: EventListener) -> bool {
+        let mut waited = false;
+        poll_fn(|context| {
+            let waker = context.waker().clone();
+            let contained = Contained { waker, panicked: Arc::clone(&self.waker_panicked) };
+            let waker = Waker::from(Arc::new(contained));
+            let polled = Pin::new(&mut listener).poll(&mut Context::from_waker(&waker));
+            waited |= polled.is_pending();
+            polled
+        })
+        .await;
+        waited
     }
 }
 
@@ -147,16 +182,17 @@ impl<K, V, S> MutexDeltaFifo<K, V, S> {
         }
     }
 
-    /// Wakes async sleepers. A waker is user code: if one panics, all others are woken nevertheless.
-    fn notify(&self, event: &Event, sleepers: usize) {
-        if sleepers == 0 {
-            return;
-        }
-        while catch_unwind(AssertUnwindSafe(|| event.notify_additional(sleepers))).is_err() {
-            self.report(&ErrorEvent::WakerPanicked);
-            if catch_unwind(AssertUnwindSafe(|| event.notify(usize::MAX))).is_ok() {
+    /// Wakes async sleepers. If the waker of one panics, all others are woken: one of them must take its place.
+    fn notify(&self, event: &Event, mut sleepers: usize) {
+        loop {
+            event.notify_additional(sleepers);
+            // Relaxed: set in this call, by this thread; what another one sets is as good.
+            if !self.sleepers.waker_panicked.load(Ordering::Relaxed) {
                 return;
             }
+            self.sleepers.waker_panicked.store(false, Ordering::Relaxed);
+            self.report(&ErrorEvent::WakerPanicked);
+            sleepers = usize::MAX;
         }
     }
 
@@ -186,7 +222,8 @@ impl<'q, K, V, S> Locked<'q, K, V, S> {
         }
     }
 
-    fn release(&mut self) {
+    /// Releases the lock, wakes, and drops. A panic is that of a user's `Drop`, and the lock is free by then.
+    pub(super) fn release(&mut self) {
         let Some(mut guard) = self.guard.take() else { return };
         let mut wakes = std::mem::take(&mut guard.wakes);
         wakes.progress |= self.queue.publish_sync(&guard);
@@ -241,6 +278,19 @@ impl<K, V, S> Drop for Locked<'_, K, V, S> {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// Lets others have a turn.
+pub(super) async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// A number for the calling thread; never 0.

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use ahash::RandomState;
+use smallvec::SmallVec;
 
 use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Transform};
 use crate::delay::Backoff;
@@ -250,19 +251,19 @@ where
     type Ticket = Ticket;
 
     fn pop_raw(&self, deadline: Deadline) -> Result<Held<K, V>, PopTimeoutError> {
-        self.pop_blocking(deadline)
+        self.pop_blocking(1, deadline).map(one)
     }
 
     async fn pop_raw_async(&self) -> Result<Held<K, V>, Closed> {
-        self.pop_waiting().await
+        self.pop_waiting(1).await.map(one)
     }
 
     fn pop_batch_raw(&self, max: usize, deadline: Deadline) -> Result<Vec<Held<K, V>>, PopTimeoutError> {
-        self.pop_batch_blocking(max, deadline)
+        self.pop_blocking(max, deadline).map(SmallVec::into_vec)
     }
 
     async fn pop_batch_raw_async(&self, max: usize) -> Result<Vec<Held<K, V>>, Closed> {
-        self.pop_batch_waiting(max).await
+        self.pop_waiting(max).await.map(SmallVec::into_vec)
     }
 
     fn end(&self, held: Held<K, V>, ending: Ending) {
@@ -316,4 +317,8 @@ where
     async fn wait_raw_async(&self, awaited: Awaited) -> Result<(), Closed> {
         self.wait_async_for(awaited).await
     }
+}
+
+fn one<T>(mut batch: SmallVec<[T; 1]>) -> T {
+    batch.pop().expect("a pop takes at least one key")
 }

@@ -5,9 +5,11 @@ use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::builder::{Known, OnAbandon};
+use smallvec::SmallVec;
+
+use crate::builder::Known;
 use crate::error::{Closed, ErrorEvent, PopTimeoutError};
 use crate::lease::{Lease, Outcome};
 use crate::raw::{Deadline, Ending, QueueRef};
@@ -15,11 +17,14 @@ use crate::resolve::Before;
 
 use super::MutexDeltaFifo;
 use super::entry::{Held, Taken};
-use super::lock::{Locked, current_thread};
+use super::lock::{Locked, current_thread, yield_now};
 use super::state::{Next, State};
 
-/// A lease, and the lock under which it was taken.
-type LockedLease<'q, K, V, S> = (Locked<'q, K, V, S>, Held<K, V>);
+/// Leases that were taken in one step, in the order of the line.
+type Batch<K, V> = SmallVec<[Held<K, V>; 1]>;
+
+/// The same with the lock under which they were taken.
+type LockedBatch<'q, K, V, S> = (Locked<'q, K, V, S>, Batch<K, V>);
 
 /// Nobody's thread: leases of async consumers wander.
 const NO_THREAD: u64 = 0;
@@ -44,79 +49,63 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
-    pub(super) fn pop_blocking(&self, deadline: Deadline) -> Result<Held<K, V>, PopTimeoutError> {
-        let thread = current_thread();
-        self.take_first_blocking(deadline, thread).map(|(_, held)| held)
-    }
-
-    fn take_first_blocking(
-        &self,
-        deadline: Deadline,
-        thread: u64,
-    ) -> Result<LockedLease<'_, K, V, S>, PopTimeoutError> {
-        loop {
-            let mut state = self.wait_for_key(deadline)?;
-            if let Some(held) = self.take_first(&mut state, thread) {
-                return Ok((state, held));
-            }
-        }
-    }
-
-    pub(super) fn pop_batch_blocking(
+    pub(super) fn pop_blocking(
         &self,
         max: usize,
         deadline: Deadline,
-    ) -> Result<Vec<Held<K, V>>, PopTimeoutError> {
+    ) -> Result<Batch<K, V>, PopTimeoutError> {
         assert!(max > 0, "a batch has at least one lease");
+        let (state, batch) = self.take_blocking(max, deadline)?;
+        Ok(self.hand_over(state, batch))
+    }
+
+    /// At least one lease, and the lock under which it was taken.
+    fn take_blocking(
+        &self,
+        max: usize,
+        deadline: Deadline,
+    ) -> Result<LockedBatch<'_, K, V, S>, PopTimeoutError> {
         let thread = current_thread();
         loop {
             let mut state = self.wait_for_key(deadline)?;
-            let batch = self.take_batch(&mut state, max, thread);
+            let batch = self.take(&mut state, max, thread);
             if !batch.is_empty() {
-                return Ok(batch);
+                return Ok((state, batch));
             }
         }
     }
 
-    pub(super) async fn pop_waiting(&self) -> Result<Held<K, V>, Closed> {
-        self.wait_async(|state| self.take_first(state, NO_THREAD)).await
-    }
-
-    pub(super) async fn pop_batch_waiting(&self, max: usize) -> Result<Vec<Held<K, V>>, Closed> {
+    /// Between the last look and the sleep nothing can be missed: it listens first.
+    pub(super) async fn pop_waiting(&self, max: usize) -> Result<Batch<K, V>, Closed> {
         assert!(max > 0, "a batch has at least one lease");
-        self.wait_async(|state| {
-            let batch = self.take_batch(state, max, NO_THREAD);
-            (!batch.is_empty()).then_some(batch)
-        })
-        .await
-    }
-
-    /// Takes what `take` finds, sleeping until it finds something. Between its last look and its sleep nothing can be
-    /// missed: it listens first.
-    async fn wait_async<T>(&self, take: impl Fn(&mut Locked<'_, K, V, S>) -> Option<T>) -> Result<T, Closed> {
-        let look = || {
-            let mut state = self.lock();
-            state.promote(Some(Instant::now()));
-            match take(&mut state) {
-                Some(taken) => Some(Ok(taken)),
-                None if state.is_finished() => Some(Err(Closed)),
-                None => None,
-            }
-        };
         loop {
-            if let Some(result) = look() {
+            if let Some(result) = self.look(max) {
                 return result;
             }
             let listener = self.sleepers.items_async.listen();
-            if let Some(result) = look() {
+            if let Some(result) = self.look(max) {
                 return result;
             }
             let earliest = self.lock().lines.earliest();
             if let Some(earliest) = earliest {
                 self.arm(earliest);
             }
-            listener.await;
+            if !self.sleepers.wait(listener).await {
+                // A timer that always rings at once must not keep this poll going for ever.
+                yield_now().await;
+            }
         }
+    }
+
+    /// What a consumer that does not block finds; none if it has to wait.
+    fn look(&self, max: usize) -> Option<Result<Batch<K, V>, Closed>> {
+        let mut state = self.lock();
+        state.promote(Some(Instant::now()));
+        let batch = self.take(&mut state, max, NO_THREAD);
+        if !batch.is_empty() {
+            return Some(Ok(self.hand_over(state, batch)));
+        }
+        state.is_finished().then_some(Err(Closed))
     }
 
     /// The state, when a key is in line.
@@ -149,24 +138,39 @@ where
         }
     }
 
-    fn take_batch(&self, state: &mut Locked<'_, K, V, S>, max: usize, thread: u64) -> Vec<Held<K, V>> {
-        // Not `max`: the caller may ask for more than there will ever be.
-        let mut batch = Vec::with_capacity(max.min(state.pending));
+    fn take(&self, state: &mut Locked<'_, K, V, S>, max: usize, thread: u64) -> Batch<K, V> {
+        let mut batch = Batch::new();
         while batch.len() < max {
             match catch_unwind(AssertUnwindSafe(|| self.take_first(state, thread))) {
                 Ok(Some(held)) => batch.push(held),
                 Ok(None) => break,
-                Err(panic) => {
-                    // The user's store or a key's `Eq`: the caller will not see the batch.
-                    state.relock();
-                    while let Some(held) = batch.pop() {
-                        state.unlease(held);
-                    }
-                    resume_unwind(panic);
-                }
+                // The user's store, or a key's `Eq`.
+                Err(panic) => self.take_back(state, batch, panic),
             }
         }
         batch
+    }
+
+    /// Releases the lock under which the leases were taken, which drops what was merged away.
+    fn hand_over(&self, mut state: Locked<'_, K, V, S>, batch: Batch<K, V>) -> Batch<K, V> {
+        match catch_unwind(AssertUnwindSafe(|| state.release())) {
+            Ok(()) => batch,
+            Err(panic) => self.take_back(&mut state, batch, panic),
+        }
+    }
+
+    /// The caller will not see the leases, because user code panicked: they go back to where they stood.
+    fn take_back(
+        &self,
+        state: &mut Locked<'_, K, V, S>,
+        mut batch: Batch<K, V>,
+        panic: Box<dyn Any + Send>,
+    ) -> ! {
+        state.relock();
+        while let Some(held) = batch.pop() {
+            state.unlease(held);
+        }
+        resume_unwind(panic)
     }
 
     /// Leases the first key in line. The lock is released while the user's store is asked.
@@ -176,12 +180,10 @@ where
                 Next::Held(held) => return Some(held),
                 Next::Ask(taken) => taken,
             };
-            let (taken, known) = state.unlocked(|| {
-                let mut asking = Asking { queue: self, taken: Some(taken) };
-                let key = Arc::clone(&asking.taken.as_ref().expect("a key was taken").key);
-                let known = self.ask_store(&key);
-                (asking.taken.take().expect("a key was taken"), known)
-            });
+            let key = Arc::clone(&taken.key);
+            let mut asking = Asking { queue: self, taken: Some(taken) };
+            let known = state.unlocked(|| self.ask_store(&key));
+            let taken = asking.taken.take().expect("a key was taken");
             if let Some(held) = self.open_asked(state, taken, known) {
                 return Some(held);
             }
@@ -220,121 +222,28 @@ where
         }
     }
 
-    /// client-go's `Pop(process)`: user code runs under the lock.
+    /// client-go's `Pop(process)`: user code runs under the lock, the user's back-off policy included.
     pub(super) fn process_locked<O: Into<Outcome>>(
         &self,
         f: impl FnOnce(&Lease<'_, Self>) -> O,
     ) -> Result<Outcome, Closed> {
-        let thread = current_thread();
-        let (mut state, held) = self.take_first_blocking(Deadline::Never, thread).map_err(|_| Closed)?;
+        let (mut state, mut batch) = self.take_blocking(1, Deadline::Never).map_err(|_| Closed)?;
+        let held = batch.pop().expect("at least one");
         let lease = Lease::new(QueueRef::Borrowed(self), held);
         // Relaxed: written and cleared under the lock; another thread that reads an old value waits for the lock.
-        self.processing.store(thread, Ordering::Relaxed);
+        self.processing.store(current_thread(), Ordering::Relaxed);
         let result = catch_unwind(AssertUnwindSafe(|| f(&lease).into()));
-        self.processing.store(0, Ordering::Relaxed);
-        let mut held = lease.into_held();
         let ending = match &result {
             Ok(outcome) => Ending::By(*outcome),
             Err(_) => Ending::Abandoned,
         };
-        let how = self.decide(ending, held.attempts);
+        let how = self.decide(ending, lease.attempts());
+        // Relaxed: as above.
+        self.processing.store(0, Ordering::Relaxed);
+        let mut held = lease.into_held();
         let ended = self.end_locked(&mut state, &mut held, how);
         drop(state);
         self.report_end(ended);
         result.map_err(|panic| resume_unwind(panic))
     }
-
-    pub(super) fn end_one(&self, mut held: Held<K, V>, ending: Ending) {
-        let how = self.decide(ending, held.attempts);
-        let ended = self.end_locked(&mut self.lock(), &mut held, how);
-        self.report_end(ended);
-    }
-
-    pub(super) fn end_batch(&self, mut batch: Vec<Held<K, V>>, outcome: Outcome) {
-        let how: Vec<How> =
-            batch.iter().map(|held| self.decide(Ending::By(outcome), held.attempts)).collect();
-        let mut state = self.lock();
-        let mut loud = Vec::new();
-        for (held, how) in batch.iter_mut().zip(how) {
-            match self.end_locked(&mut state, held, how) {
-                Ended::Quietly => {}
-                ended => loud.push(ended),
-            }
-        }
-        drop(state);
-        for ended in loud {
-            self.report_end(ended);
-        }
-    }
-
-    /// What an ending means for the deltas. Runs the user's back-off policy, so it comes before the lock.
-    fn decide(&self, ending: Ending, attempts: u32) -> How {
-        let outcome = match ending {
-            Ending::By(outcome) => outcome,
-            Ending::Abandoned => match self.on_abandon {
-                OnAbandon::Backoff => Outcome::RequeueWithBackoff,
-                OnAbandon::Requeue => Outcome::Requeue,
-                OnAbandon::GiveUp => Outcome::GiveUp,
-            },
-        };
-        match outcome {
-            Outcome::Done => How::Finish,
-            Outcome::GiveUp => How::GiveUp,
-            Outcome::Requeue => How::GiveBack(None),
-            Outcome::RequeueAfter(delay) => How::GiveBack(Some(from_now(delay))),
-            Outcome::RequeueWithBackoff => How::GiveBack(Some(from_now(self.backoff.delay(attempts)))),
-        }
-    }
-
-    fn end_locked(&self, state: &mut State<K, V>, held: &mut Held<K, V>, how: How) -> Ended<K> {
-        if let How::GiveBack(until) = how {
-            state.give_back(held, until);
-            return Ended::Quietly;
-        }
-        match catch_unwind(AssertUnwindSafe(|| state.memory(held, &self.records))) {
-            Ok(memory) => {
-                state.finish(held, memory);
-                match how {
-                    How::GiveUp => Ended::GaveUp(Arc::clone(&held.key), held.attempts),
-                    How::Finish | How::GiveBack(_) => Ended::Quietly,
-                }
-            }
-            Err(panic) => {
-                // A key's `Eq`. The deltas are processed, but that cannot be noted down: they come once more.
-                state.give_back(held, None);
-                Ended::Panicked(panic)
-            }
-        }
-    }
-
-    fn report_end(&self, ended: Ended<K>) {
-        match ended {
-            Ended::Quietly => {}
-            Ended::GaveUp(key, attempts) => self.report(&ErrorEvent::GaveUp { key: &key, attempts }),
-            // A second panic would abort, and the first one tells enough.
-            Ended::Panicked(_) if std::thread::panicking() => {}
-            Ended::Panicked(panic) => resume_unwind(panic),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum How {
-    Finish,
-    GiveUp,
-    /// At this time, or at once.
-    GiveBack(Option<Instant>),
-}
-
-enum Ended<K> {
-    Quietly,
-    GaveUp(Arc<K>, u32),
-    Panicked(Box<dyn Any + Send>),
-}
-
-/// A delay that no clock can count ends in a century.
-fn from_now(delay: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let now = Instant::now();
-    now.checked_add(delay).unwrap_or(now + CENTURY)
 }

@@ -91,14 +91,18 @@ impl<K: Eq, V> State<K, V> {
         self.pending == 0 && self.leased == 0 && !self.replaces.running()
     }
 
-    /// The entry of a key, made if there is none; the key is taken only then. All `Eq` runs before anything changes.
+    /// The entry of a key, made if there is none. A key that is not stored yet is taken. All `Eq` runs before anything
+    /// changes.
     pub(super) fn entry(&mut self, hash: u64, key: &mut Option<K>, records: &RwLock<Records<K, V>>) -> Slot {
         let wanted = key.as_ref().expect("the key is here");
         if let Some(slot) = self.entries.find(hash, wanted) {
             return slot;
         }
-        let settled = self.settled(hash, wanted, records);
-        let key = Arc::new(key.take().expect("the key is here"));
+        let known = read(records);
+        let (key, settled) = match known.table.find(hash, wanted) {
+            Some(record) => (Arc::clone(known.table.key(record)), known.table.get(record).settled),
+            None => (Arc::new(key.take().expect("the key is here")), 0),
+        };
         self.entries.insert(hash, key, Entry::new(settled))
     }
 

@@ -74,7 +74,8 @@ where
     }
 
     pub(super) fn resync_all(&self) -> Result<usize, ResyncError> {
-        let stored = self.list_store().map_err(ResyncError::ListKeys)?;
+        let mut stored = self.list_store().map_err(ResyncError::ListKeys)?;
+        stored.retain(|(_, key)| self.ask_store(key).object().is_some());
         let mut state = self.lock();
         if state.closed {
             return Err(ResyncError::Closed);

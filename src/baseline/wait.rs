@@ -43,7 +43,7 @@ where
             if let Some(result) = checked {
                 return result;
             }
-            listener.await;
+            self.sleepers.wait(listener).await;
         }
     }
 

@@ -1,0 +1,74 @@
+//! What the tests of meaning share: every queue type, a notation for what comes out, and ways to wait.
+
+// Each test binary uses its own part of this.
+#![allow(dead_code, unused_imports, unused_macros)]
+
+mod notation;
+mod script;
+mod store;
+mod wait;
+
+use std::hash::Hash;
+
+use ahash::RandomState;
+use delta_fifo::baseline::MutexDeltaFifo;
+use delta_fifo::{Builder, DeltaQueue};
+
+pub(crate) use notation::{deltas_text, known_text, lease_text};
+pub(crate) use script::{Script, play};
+pub(crate) use store::Store;
+pub(crate) use wait::{LONG, Woken, block_on, finishes, poll_once, pop_soon, race};
+
+/// A kind of queue, whatever its keys and objects are.
+pub(crate) trait Family: 'static {
+    type Queue<K, V>: DeltaQueue<Key = K, Value = V, Hasher = RandomState> + 'static
+    where
+        K: Hash + Eq + Send + Sync + 'static,
+        V: Send + Sync + 'static;
+}
+
+pub(crate) struct MutexQueues;
+
+impl Family for MutexQueues {
+    type Queue<K, V>
+        = MutexDeltaFifo<K, V>
+    where
+        K: Hash + Eq + Send + Sync + 'static,
+        V: Send + Sync + 'static;
+}
+
+/// The queue of most tests.
+pub(crate) type Queue<F> = <F as Family>::Queue<String, u32>;
+
+/// The builder of most tests.
+pub(crate) fn builder() -> Builder<String, u32> {
+    Builder::new()
+}
+
+/// A queue with everything at its default.
+pub(crate) fn queue<F: Family>() -> Queue<F> {
+    builder().build()
+}
+
+/// `key("a")`.
+pub(crate) fn key(name: &str) -> String {
+    name.to_owned()
+}
+
+/// Runs the named functions, each generic over a [`Family`], as tests of every kind of queue.
+macro_rules! for_each_queue {
+    ($($test:ident),* $(,)?) => {
+        for_each_queue!(@ mutex MutexQueues $($test)*);
+    };
+    (@ $module:ident $family:ident $($test:ident)*) => {
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test::<crate::common::$family>();
+                }
+            )*
+        }
+    };
+}
+pub(crate) use for_each_queue;

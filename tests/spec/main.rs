@@ -1,0 +1,21 @@
+//! What the specification says beyond its table of sequences, topic by topic.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod async_pops;
+mod changes;
+mod close;
+mod compression;
+mod consumers;
+mod delays;
+mod errors;
+mod keyed;
+mod known;
+mod line;
+mod marks;
+mod replace;
+mod scopes;
+mod store;
+mod streaming;
+mod synced;
