@@ -1,5 +1,6 @@
 //! Exact counts: every key and object is dropped once, as soon as nobody can see it any more.
 
+mod common;
 mod model;
 
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use delta_fifo::{
     Builder, Change, ChangeErrorKind, Compression, DeltaQueue, KnownView, Outcome, TryPopError, Upsert,
 };
 
+use common::{Family, for_each_queue};
 use model::counted::{Count, Key, Value};
-use model::{Family, on_every_queue};
 
 type Queue<F> = <F as Family>::Queue<Key, Value>;
 
@@ -368,7 +369,7 @@ fn a_dropped_replace<F: Family>() {
 mod random;
 use random::random_calls;
 
-on_every_queue!(
+for_each_queue!(
     pending,
     a_key_is_stored_once,
     an_ignored_deletion,

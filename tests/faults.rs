@@ -1,6 +1,7 @@
 //! User code that panics, at every call of it: what was called has then happened as a whole or not at all, nothing is
 //! lost or stuck, and the queue goes on.
 
+mod common;
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +13,8 @@ use delta_fifo::{
     Backoff, Builder, Change, Compression, DeltaQueue, KnownView, OwnedLease, OwnedReplace, Version,
 };
 
+use common::{Family, for_each_queue};
 use model::fuse::{Boom, Fuse, Key, Site, Value};
-use model::{Family, on_every_queue};
 
 type Queue<F> = <F as Family>::Queue<Key, Value>;
 
@@ -320,7 +321,7 @@ fn iterator<F: Family>() {
     survives::<F>(Site::Iterator);
 }
 
-on_every_queue!(
+for_each_queue!(
     hash,
     eq,
     drop_of_a_key,

@@ -3,6 +3,7 @@
 //!
 //! `DELTA_FIFO_HAMMER_ROUNDS` says how many rounds are run.
 
+mod common;
 mod model;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,8 +11,8 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use delta_fifo::{Builder, Compression, Delta, DeltaQueue, KnownView, Lease, Upsert};
 
+use common::{Family, LONG, for_each_queue};
 use model::random::Random;
-use model::{Family, LONG, on_every_queue};
 
 #[path = "hammer/consume.rs"]
 mod consume;
@@ -260,4 +261,4 @@ fn rounds<F: Family>() {
     });
 }
 
-on_every_queue!(rounds);
+for_each_queue!(rounds);

@@ -1,6 +1,7 @@
 //! Random calls against the sequential model of `tests/model`: every answer is compared after every step, and a
 //! failing list of calls is shrunk. `PROPTEST_CASES` says how many lists are tried.
 
+mod common;
 mod model;
 
 use std::collections::BTreeMap;
@@ -15,9 +16,9 @@ use delta_fifo::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, TestError, TestRunner};
 
+use common::{Family, for_each_queue};
 use model::config::{BAD, Config, Known, LONG, SCOPES, Scopes, Store, in_scope, transformed};
 use model::queue::{Ending, Fact, Leased, Model};
-use model::{Family, on_every_queue};
 
 const KEYS: u8 = 5;
 
@@ -372,7 +373,7 @@ fn merged_before_the_joint<F: Family>() {
     run::<F>(&config(Known::Inside, true), &ops);
 }
 
-on_every_queue!(
+for_each_queue!(
     resync_during_a_replace,
     merged_before_the_joint,
     every_option,

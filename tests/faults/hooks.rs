@@ -9,8 +9,8 @@ use std::time::Instant;
 use delta_fifo::{ErrorEvent, KeyOfError, Keyed, OnAbandon, Outcome, Timer, TryPopError};
 
 use super::*;
+use crate::common::{LONG, finishes};
 use crate::model::tasks::{Panics, Woken, poll};
-use crate::model::{LONG, within};
 
 type Plain<F> = <F as Family>::Queue<u32, u32>;
 
@@ -109,7 +109,7 @@ pub(crate) fn calls_inside_process<F: Family>() {
         ("wait_synced_timeout", |queue| assert!(queue.wait_synced_timeout(Duration::ZERO).is_ok())),
     ];
     for (name, call) in calls {
-        let finished = within(LONG, move || {
+        let finished = finishes("the call", move || {
             let queue: Plain<F> = Builder::new().on_abandon(OnAbandon::Requeue).build();
             queue.add(1, 1).unwrap();
             queue.add(2, 2).unwrap();

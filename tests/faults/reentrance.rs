@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use delta_fifo::{BoxError, Outcome};
 
 use super::*;
-use crate::model::{LONG, within};
+use crate::common::{LONG, finishes};
 
 type Plain<F> = <F as Family>::Queue<u32, u32>;
 
@@ -53,7 +53,7 @@ fn call_everything<Q: DeltaQueue>(queue: &Q) {
 /// Drops of keys and objects run outside every lock.
 pub(crate) fn drops_call_the_queue<F: Family>() {
     type Queue<F> = <F as Family>::Queue<LoudKey, Loud>;
-    within(LONG, || {
+    finishes("the call", || {
         for latest in [false, true] {
             let compression = if latest { Compression::Latest } else { Compression::Deletions };
             let queue: Arc<Queue<F>> = Arc::new(Builder::new().compression(compression).build());
@@ -130,7 +130,7 @@ pub(crate) fn ring(hook: &Hook) {
 
 /// Every hook calls the queue, a change of another key included.
 pub(crate) fn hooks_call_the_queue<F: Family>() {
-    within(LONG, || {
+    finishes("the call", || {
         let hook = Hook::default();
         let ringer = || {
             let hook = Arc::clone(&hook);
@@ -214,7 +214,7 @@ pub(crate) fn backoff_inside_process<F: Family>() {
     *hook.lock().unwrap() = Some(Arc::new(move || call_everything(&*weak.upgrade().unwrap())));
     queue.add(1, 1).unwrap();
     let processing = Arc::clone(&queue);
-    within(Duration::from_secs(10), move || {
+    finishes("the call", move || {
         let _ = catch_unwind(AssertUnwindSafe(|| processing.process(|_| Outcome::RequeueWithBackoff)));
     });
     let lease = queue.pop_timeout(LONG).unwrap();
@@ -223,7 +223,7 @@ pub(crate) fn backoff_inside_process<F: Family>() {
 
 /// The list is looked at when the replace has begun: what its iterator changes is newer.
 pub(crate) fn iterators_call_the_queue<F: Family>() {
-    within(LONG, || {
+    finishes("the call", || {
         let queue: Plain<F> = Builder::new().build();
         queue.add(7, 70).unwrap();
         queue.pop().unwrap().done();
@@ -252,7 +252,7 @@ pub(crate) fn iterators_call_the_queue<F: Family>() {
 }
 
 pub(crate) fn handlers_call_the_queue<F: Family>() {
-    within(LONG, || {
+    finishes("the call", || {
         let queue: Plain<F> = Builder::new().build();
         queue.replace([(1, 1), (2, 2)]).unwrap();
         let lease = queue.pop().unwrap();

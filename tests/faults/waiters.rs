@@ -6,8 +6,8 @@ use std::thread;
 use delta_fifo::{Outcome, PopTimeoutError, Timer};
 
 use super::*;
+use crate::common::{LONG, finishes};
 use crate::model::tasks::poll;
-use crate::model::{LONG, within};
 
 /// The end of a lease whose object panics when it is dropped.
 pub(crate) fn waiters_are_woken<F: Family>() {
@@ -120,7 +120,7 @@ pub(crate) fn timers_call_the_queue<F: Family>() {
             wake();
         }
     }
-    within(LONG, || {
+    finishes("the call", || {
         let hook = Hook::default();
         let queue: Arc<Plain<F>> = Arc::new(Builder::new().timer(Calls(Arc::clone(&hook))).build());
         let weak = Arc::downgrade(&queue);
