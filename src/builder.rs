@@ -14,6 +14,15 @@ use crate::known::KnownObjects;
 use crate::queue::DeltaQueue;
 
 /// What a replace appends for an item of its list.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaKind, DeltaQueue, Emit, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().replace_emits(Emit::Sync).build();
+/// queue.replace([("a", 1)])?;
+/// assert_eq!(queue.pop()?.deltas().newest().kind(), DeltaKind::Sync);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emit {
     /// `Replaced`.
@@ -24,6 +33,16 @@ pub enum Emit {
 }
 
 /// What becomes of a lease that is dropped without being ended: by a panic, or with a cancelled task.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, OnAbandon, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().on_abandon(OnAbandon::Requeue).build();
+/// queue.add("a", 1)?;
+/// drop(queue.pop()?);
+/// assert_eq!(queue.try_pop()?.attempts(), 2); // in line again at once
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAbandon {
     /// The deltas come back after the back-off for this number of attempts.
@@ -36,6 +55,18 @@ pub enum OnAbandon {
 }
 
 /// Keys that may stand in a second line, which is served when the first is empty and at least every 16th pop.
+///
+/// ```
+/// use delta_fifo::{Background, Builder, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().background(Background::Resync).build();
+/// queue.add("known", 1)?;
+/// queue.pop()?.done();
+/// queue.resync()?;
+/// queue.add("fresh", 1)?;
+/// assert_eq!(*queue.pop()?.key(), "fresh"); // before the resync that came first
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
     /// Keys that go in line only by a resync.

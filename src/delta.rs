@@ -10,6 +10,13 @@ pub use raw::Compression;
 pub(crate) use raw::{DeltaList, Object, RawDelta, RawKind, append};
 
 /// What a [`Delta`] says, without its object.
+///
+/// ```
+/// use delta_fifo::DeltaKind;
+///
+/// assert!(DeltaKind::DeletedFinalStateUnknown.is_deletion());
+/// assert!(!DeltaKind::Replaced.is_deletion());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaKind {
     /// The object was added.
@@ -162,6 +169,19 @@ impl<'a, K, V> Deltas<'a, K, V> {
 }
 
 /// Iterator over [`Deltas`], oldest first.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.add("a", 1)?;
+/// queue.update("a", 2)?;
+/// let lease = queue.pop()?;
+/// let newest_first: Vec<_> = lease.deltas().iter().rev().filter_map(|delta| delta.object()).collect();
+/// assert_eq!(newest_first, [&2, &1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DeltasIter<'a, K, V> {
     key: &'a K,
     list: std::slice::Iter<'a, RawDelta<Object<V>>>,
@@ -217,15 +237,17 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Tombstone<'_, K, V> {
 
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Delta<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        let (name, object) = match self {
+            Delta::Added(object) => ("Added", object),
+            Delta::Updated(object) => ("Updated", object),
+            Delta::Deleted(object) => ("Deleted", object),
+            Delta::Replaced(object) => ("Replaced", object),
+            Delta::Sync(object) => ("Sync", object),
             Delta::DeletedFinalStateUnknown(tombstone) => {
-                f.debug_tuple("DeletedFinalStateUnknown").field(tombstone).finish()
+                return f.debug_tuple("DeletedFinalStateUnknown").field(tombstone).finish();
             }
-            other => {
-                let name = format!("{:?}", other.kind());
-                f.debug_tuple(&name).field(&other.object()).finish()
-            }
-        }
+        };
+        f.debug_tuple(name).field(object).finish()
     }
 }
 

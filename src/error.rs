@@ -5,13 +5,39 @@ use std::error::Error;
 use crate::delta::Change;
 
 /// An error of user code: of a key function, a transform or a store.
+///
+/// ```
+/// use delta_fifo::BoxError;
+///
+/// let error: BoxError = "no name".into();
+/// assert_eq!(error.to_string(), "no name");
+/// ```
 pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
 /// The queue is closed, and what was asked for can no longer come.
+///
+/// ```
+/// use delta_fifo::{Closed, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.close();
+/// assert_eq!(queue.pop().map(|_| ()), Err(Closed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 /// Why [`try_pop`](crate::DeltaQueue::try_pop) handed out nothing.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, TryPopError, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// assert_eq!(queue.try_pop().map(|_| ()), Err(TryPopError::Empty));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryPopError {
     /// No key is in line now.
@@ -21,6 +47,17 @@ pub enum TryPopError {
 }
 
 /// Why a pop with a time limit handed out nothing.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, PopTimeoutError, baseline::MutexDeltaFifo};
+///
+/// use std::time::Duration;
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+/// let popped = queue.pop_timeout(Duration::from_millis(1));
+/// assert_eq!(popped.map(|_| ()), Err(PopTimeoutError::Timeout));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PopTimeoutError {
     /// No key came in line in time.
@@ -30,6 +67,19 @@ pub enum PopTimeoutError {
 }
 
 /// Why a wait for the first sync, a mark or a replace ended without it.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, WaitError, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.replace([("a", 1)])?;
+/// let lease = queue.pop()?;
+/// assert_eq!(queue.wait_synced(), Err(WaitError::WouldDeadlock));
+/// lease.done();
+/// queue.wait_synced()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitError {
     /// The time was up.
@@ -42,6 +92,16 @@ pub enum WaitError {
 }
 
 /// Why a change was not taken.
+///
+/// ```
+/// use delta_fifo::{ChangeErrorKind, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.close();
+/// assert!(matches!(queue.add("a", 1).unwrap_err().kind, ChangeErrorKind::Closed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum ChangeErrorKind {
     /// The queue is closed.
@@ -72,6 +132,18 @@ pub struct ChangeError<K, V> {
 ///
 /// A rejected object rejects the whole call: then `rest` holds all changes, and `index` says which was bad. If the
 /// queue was closed in the middle, the changes before `index` were taken, and `rest` starts with the one at `index`.
+///
+/// ```
+/// use delta_fifo::{Builder, Change, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, i32> = Builder::new()
+///     .transform(|v: &mut i32| if *v < 0 { Err("negative".into()) } else { Ok(()) })
+///     .build();
+/// let error = queue.change_all([Change::Add("a", 1), Change::Add("b", -1)]).unwrap_err();
+/// assert_eq!(error.to_string(), r#"change 1 (key "b"): negative"#);
+/// assert_eq!((error.rest.len(), queue.pending_len()), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ChangeAllError<K, V> {
     /// Why.
     pub kind: ChangeErrorKind,
@@ -84,6 +156,17 @@ pub struct ChangeAllError<K, V> {
 }
 
 /// Why a replace did not begin.
+///
+/// ```
+/// use delta_fifo::{BeginReplaceError, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// let running = queue.begin_replace()?;
+/// assert!(matches!(queue.begin_replace(), Err(BeginReplaceError::ReplaceInProgress)));
+/// drop(running);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum BeginReplaceError {
     /// Another replace is running that this one overlaps.
@@ -95,6 +178,17 @@ pub enum BeginReplaceError {
 }
 
 /// Why a list was not taken.
+///
+/// ```
+/// use delta_fifo::{BeginReplaceError, DeltaQueue, ReplaceErrorKind, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// let error = queue.replace_scope("east", [("a", 1)]).unwrap_err();
+/// let ReplaceErrorKind::Begin(BeginReplaceError::UnknownScope(name)) = error.kind else { panic!() };
+/// assert_eq!(name, "east");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum ReplaceErrorKind {
     /// The replace could not begin.
@@ -138,6 +232,17 @@ pub struct ReplaceError<K, V> {
 }
 
 /// Why an object was not taken by a streaming replace.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, UpsertErrorKind, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// let list = queue.begin_replace()?;
+/// queue.close();
+/// assert!(matches!(list.upsert("a", 1).unwrap_err().kind, UpsertErrorKind::Closed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum UpsertErrorKind {
     /// The queue was closed meanwhile, which cut the replace.
@@ -149,6 +254,19 @@ pub enum UpsertErrorKind {
 }
 
 /// An object that a streaming replace did not take; the replace goes on, except when it was cut by a close.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// let list = queue.begin_replace()?;
+/// queue.close();
+/// let error = list.upsert("a", 1).unwrap_err();
+/// assert_eq!(error.to_string(), r#"replace: key "a": the queue is closed"#);
+/// assert_eq!((error.key, error.value), ("a", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct UpsertError<K, V> {
     /// Why.
     pub kind: UpsertErrorKind,
@@ -159,6 +277,17 @@ pub struct UpsertError<K, V> {
 }
 
 /// Why a streaming replace could not be committed. The replace is then as if dropped.
+///
+/// ```
+/// use delta_fifo::{CommitError, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// let list = queue.begin_replace()?;
+/// queue.close();
+/// assert!(matches!(list.commit(), Err(CommitError::Closed)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum CommitError {
     /// The queue was closed meanwhile, which cut the replace.
@@ -168,6 +297,16 @@ pub enum CommitError {
 }
 
 /// Why a resync did nothing.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, ResyncError, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.close();
+/// assert!(matches!(queue.resync(), Err(ResyncError::Closed)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum ResyncError {
     /// The queue is closed.
@@ -177,6 +316,16 @@ pub enum ResyncError {
 }
 
 /// A version that was not marked, because the queue is closed.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.close();
+/// assert_eq!(queue.mark(17).unwrap_err().to_string(), "mark 17: the queue is closed");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct MarkError {
     /// The version that was to be marked.
@@ -184,6 +333,20 @@ pub struct MarkError {
 }
 
 /// What happened outside any call that could return it: see [`Builder::on_error`](crate::Builder::on_error).
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, ErrorEvent, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new()
+///     .on_error(|event| match event {
+///         ErrorEvent::GaveUp { key, attempts } => eprintln!("{key}: given up after {attempts} attempts"),
+///         other => eprintln!("{other}"),
+///     })
+///     .build();
+/// queue.add("a", 1)?;
+/// queue.pop()?.give_up();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 pub enum ErrorEvent<'a, K> {
     /// The user's store could not say whether it holds an object; each call says how it goes on.

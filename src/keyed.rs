@@ -20,6 +20,16 @@ pub use error::{KeyOfError, KeyedError, KeyedErrorKind, KeyedReplaceError, Keyed
 type KeyFn<K, V> = Box<dyn Fn(&V) -> Result<K, BoxError> + Send + Sync>;
 
 /// A [`Builder`] with a key function: what [`Builder::key_fn`] returns.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, Keyed, KeyedBuilder, RandomState, baseline::MutexDeltaFifo};
+///
+/// let builder: KeyedBuilder<u32, u32, RandomState> = Builder::new().key_fn(|object| Ok(object % 10));
+/// let queue: Keyed<MutexDeltaFifo<u32, u32>> = builder.build();
+/// queue.add(42)?;
+/// assert_eq!(*queue.pop()?.key(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeyedBuilder<K, V, S> {
     builder: Builder<K, V, S>,
     key_fn: KeyFn<K, V>,
@@ -70,6 +80,22 @@ pub struct Keyed<Q: DeltaQueue> {
 }
 
 /// What [`Keyed::key_of`] finds the key of.
+///
+/// ```
+/// use delta_fifo::{Builder, KeyOfError, Keyed, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// assert_eq!(queue.key_of(&Pod("a", 1))?, "a");
+/// let no_deltas: &[delta_fifo::Delta<'_, &'static str, Pod>] = &[];
+/// assert!(matches!(queue.key_of(delta_fifo::KeyOf::Deltas(no_deltas)), Err(KeyOfError::NoDeltas)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum KeyOf<'a, K, V> {
     /// An object: by the key function.
     Object(&'a V),
@@ -268,6 +294,23 @@ impl<Q: DeltaQueue> fmt::Debug for Keyed<Q> {
 }
 
 /// A [`Replace`] that takes objects alone.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, Keyed, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// let list = queue.begin_replace()?;
+/// list.upsert(Pod("a", 1))?;
+/// list.commit()?;
+/// assert_eq!(queue.pending_len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a replace that is dropped without a commit deletes nothing"]
 pub struct KeyedReplace<'q, Q: DeltaQueue> {
     keyed: &'q Keyed<Q>,

@@ -55,6 +55,19 @@ where
 }
 
 /// One known object with its key: a cheap handle, good after the queue is gone.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, KnownView, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.add("a", 1)?;
+/// queue.pop()?.done();
+/// let known = queue.known().find(&"a").expect("a is known");
+/// drop(queue);
+/// assert_eq!((known.key(), known.object()), (&"a", &1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KnownObject<K, V> {
     key: Arc<K>,
     object: Object<V>,

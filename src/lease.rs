@@ -11,6 +11,17 @@ use crate::raw::{Ending, HeldLease, QueueRef};
 /// What becomes of a lease: what [`process`](crate::DeltaQueue::process) wants to hear from its closure.
 ///
 /// `()` stands for `Done`, and a `Result` for `Done` or `RequeueWithBackoff`.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, Outcome, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.add("a", 1)?;
+/// assert_eq!(queue.process(|_| Err::<(), _>("not yet"))?, Outcome::RequeueWithBackoff);
+/// assert_eq!(queue.process(|_| ())?, Outcome::Done);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The deltas are processed.
@@ -70,6 +81,19 @@ pub struct Lease<'q, Q: DeltaQueue> {
 }
 
 /// A [`Lease`] that owns a handle of its queue.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, OwnedLease, baseline::MutexDeltaFifo};
+///
+/// use std::sync::Arc;
+///
+/// let queue = Arc::new(MutexDeltaFifo::<&str, u32>::new());
+/// queue.add("a", 1)?;
+/// let lease: OwnedLease<_> = queue.pop_owned()?;
+/// std::thread::spawn(move || lease.done()).join().unwrap();
+/// assert_eq!(queue.leased_len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type OwnedLease<Q> = Lease<'static, Q>;
 
 impl<'q, Q: DeltaQueue> Lease<'q, Q> {

@@ -17,6 +17,17 @@ use crate::raw::{Awaited, BeginReplace, Deadline, QueueRef, RawQueue};
 use crate::replace::{Completion, OwnedReplace, Replace, Version};
 
 /// What [`close_discard`](DeltaQueue::close_discard) dropped.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, Discarded, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// queue.add("a", 1)?;
+/// queue.update("a", 2)?;
+/// assert_eq!(queue.close_discard(), Discarded { keys: 1, deltas: 2 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Discarded {
     /// Keys that were pending, or given back later.

@@ -10,6 +10,19 @@ use crate::queue::DeltaQueue;
 use crate::raw::{Awaited, Deadline, QueueRef};
 
 /// What became of an object that a streaming replace was given.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, Upsert, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+///
+/// let list = queue.begin_replace()?;
+/// queue.add("a", 2)?; // newer than the list
+/// assert_eq!(list.upsert("a", 1)?, Upsert::Superseded);
+/// assert_eq!(list.upsert("b", 1)?, Upsert::Placed);
+/// list.commit()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upsert {
     /// It was appended.
@@ -48,6 +61,23 @@ pub struct Replace<'q, Q: DeltaQueue> {
 }
 
 /// A [`Replace`] that owns a handle of its queue.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, OwnedReplace, baseline::MutexDeltaFifo};
+///
+/// use std::sync::Arc;
+///
+/// let queue = Arc::new(MutexDeltaFifo::<&str, u32>::new());
+/// let list: OwnedReplace<_> = queue.begin_replace_owned()?;
+/// std::thread::spawn(move || {
+///     list.upsert("a", 1).unwrap();
+///     list.commit().unwrap();
+/// })
+/// .join()
+/// .unwrap();
+/// assert_eq!(queue.pending_len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type OwnedReplace<Q> = Replace<'static, Q>;
 
 impl<'q, Q: DeltaQueue> Replace<'q, Q> {

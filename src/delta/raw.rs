@@ -7,6 +7,17 @@ use super::{Delta, Tombstone};
 /// How much of what is pending for one key may be merged.
 ///
 /// Merging changes how many deltas are handed out, never the last state.
+///
+/// ```
+/// use delta_fifo::{Builder, Compression, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().compression(Compression::Latest).build();
+/// queue.add("a", 1)?;
+/// queue.update("a", 2)?;
+/// let lease = queue.pop()?;
+/// assert_eq!(format!("{:?}", lease.deltas()), "[Added(2)]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// Only deletions that follow each other directly are merged, as in client-go: a real `Deleted` wins over a

@@ -6,6 +6,20 @@ use std::fmt;
 use crate::error::{BoxError, ReplaceErrorKind};
 
 /// Why an object was not taken.
+///
+/// ```
+/// use delta_fifo::{Builder, Keyed, KeyedErrorKind, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// assert!(matches!(queue.add(Pod("", 1)).unwrap_err().kind, KeyedErrorKind::Key(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum KeyedErrorKind {
     /// The key function failed.
@@ -19,6 +33,22 @@ pub enum KeyedErrorKind {
 }
 
 /// An object that was not taken; it comes back as the transform left it, and nothing has changed.
+///
+/// ```
+/// use delta_fifo::{Builder, Keyed, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// let error = queue.add(Pod("", 1)).unwrap_err();
+/// assert_eq!(error.to_string(), "the object has no key: no name");
+/// assert_eq!(error.value.1, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeyedError<V> {
     /// Why.
     pub kind: KeyedErrorKind,
@@ -27,6 +57,21 @@ pub struct KeyedError<V> {
 }
 
 /// Why a list of objects was not taken.
+///
+/// ```
+/// use delta_fifo::{Builder, Keyed, KeyedReplaceErrorKind, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// let error = queue.replace([Pod("a", 1), Pod("", 2)]).unwrap_err();
+/// assert!(matches!(error.kind, KeyedReplaceErrorKind::Key { index: 1, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum KeyedReplaceErrorKind {
     /// The key function failed for the item at `index`.
@@ -41,6 +86,22 @@ pub enum KeyedReplaceErrorKind {
 }
 
 /// A list that was not taken; it comes back whole, and nothing has changed.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, Keyed, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// let error = queue.replace([Pod("a", 1), Pod("", 2)]).unwrap_err();
+/// assert_eq!(error.to_string(), "replace: item 1 has no key: no name");
+/// assert_eq!((error.list.len(), queue.pending_len()), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeyedReplaceError<V> {
     /// Why.
     pub kind: KeyedReplaceErrorKind,
@@ -49,6 +110,20 @@ pub struct KeyedReplaceError<V> {
 }
 
 /// Why there is no key.
+///
+/// ```
+/// use delta_fifo::{Builder, KeyOfError, Keyed, baseline::MutexDeltaFifo};
+///
+/// #[derive(Debug)]
+/// struct Pod(&'static str, u32);
+///
+/// let queue: Keyed<MutexDeltaFifo<&'static str, Pod>> = Builder::new()
+///     .key_fn(|pod: &Pod| if pod.0.is_empty() { Err("no name".into()) } else { Ok(pod.0) })
+///     .build();
+///
+/// assert!(matches!(queue.key_of(&Pod("", 1)), Err(KeyOfError::Key(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum KeyOfError {
     /// The key function failed.
