@@ -32,12 +32,14 @@
 //! - [`Builder`] has the options, [`Keyed`] takes objects alone and finds their keys.
 
 #![deny(missing_docs)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod builder;
 mod delay;
 mod delta;
 mod error;
+#[cfg(any(test, delta_fifo_loom))]
+mod key_queue;
 mod keyed;
 mod known;
 mod lease;
@@ -45,6 +47,8 @@ mod queue;
 mod raw;
 mod replace;
 mod resolve;
+#[cfg(any(test, delta_fifo_loom))]
+mod sync;
 
 pub mod baseline;
 

@@ -1,0 +1,329 @@
+//! The invariants under loom, each with the broken twins that show that its model can see what it looks for.
+//!
+//! `RUSTFLAGS="--cfg delta_fifo_loom" cargo test --release --lib key_queue -- --nocapture` prints what each explored.
+
+use std::time::Instant;
+
+use super::{Handle, KeyQueue, OutOfMemory, Room, memory};
+use crate::sync::cell::UnsafeCell;
+use crate::sync::stopped::{Gate, stop_me_at};
+use crate::sync::thread::{JoinHandle, spawn};
+use crate::sync::{Arc, epoch, explore};
+
+/// The model as it is, then with each bug planted.
+macro_rules! model {
+    ($name:ident, preemptions: $bound:expr, $(fails: $twin:ident $bug:literal $says:literal,)*) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn holds() {
+                let start = Instant::now();
+                let executions = explore("", $bound, models::$name);
+                println!("{}: {executions} executions, {:.2?}", stringify!($name), start.elapsed());
+            }
+
+            $(
+                #[test]
+                #[should_panic(expected = $says)]
+                fn $twin() {
+                    explore($bug, $bound, models::$name);
+                }
+            )*
+        }
+    };
+}
+
+model! { i2_each_handle_is_popped_once, preemptions: Some(3),
+    fails: fails_if_a_claim_is_a_store "the claim is a store" "popped twice",
+    fails: fails_if_poison_is_a_store "poison by a store" "lost",
+}
+model! { i2_each_handle_of_a_batch_is_popped_once, preemptions: Some(3),
+    fails: fails_if_a_claim_is_a_store "the claim is a store" "popped twice",
+}
+model! { a_pusher_keeps_its_order, preemptions: Some(3), }
+model! { a_batch_keeps_its_order, preemptions: Some(3),
+    fails: fails_if_filled_backwards "a batch is filled back to front" "out of order",
+    fails: fails_if_poison_is_a_store "poison by a store" "lost",
+}
+model! { what_was_before_a_push_is_before_the_pop, preemptions: None,
+    fails: fails_if_filled_relaxed "the cell is filled by a relaxed exchange" "Causality violation",
+    fails: fails_if_read_relaxed "the cell is read by a relaxed load" "Causality violation",
+}
+model! { nothing_is_found_only_if_there_was_nothing, preemptions: None,
+    fails: fails_if_popped_is_read_relaxed "a relaxed load of popped" "there always was one",
+    fails: fails_if_claimed_relaxed "a relaxed claim" "there always was one",
+}
+model! { a_stopped_pusher_is_passed, preemptions: Some(3),
+    fails: fails_if_the_popper_waits "the popper waits for the pusher" "exceeded maximum number of branches",
+}
+model! { a_stopped_linker_is_passed, preemptions: Some(3), }
+model! { a_stopped_popper_is_passed, preemptions: Some(3), }
+model! { i4_segments_are_handed_over, preemptions: Some(3),
+    fails: fails_if_linked_relaxed "a segment is linked by a relaxed exchange" "Causality violation",
+    fails: fails_if_links_are_read_relaxed "a link is read by a relaxed load" "Causality violation",
+    fails: fails_if_a_loser_thinks_it_won "who loses the link thinks it won" "lost",
+}
+model! { i6_segments_are_freed_once_and_late, preemptions: Some(3),
+    fails: fails_if_last_is_left_behind "last is left behind" "used after it was freed",
+    fails: fails_if_freed_at_once "a segment is freed at once" "Causality violation",
+    fails: fails_if_everybody_retires "everybody retires" "freed twice",
+    fails: fails_if_nobody_retires "nobody retires" "leaked",
+}
+model! { i7_a_failed_push_changes_nothing, preemptions: Some(3),
+    fails: fails_without_room "batch without room" "half a batch",
+}
+
+type Queue<const N: usize> = Arc<KeyQueue<N>>;
+
+fn queue<const N: usize>() -> Queue<N> {
+    memory::allow(usize::MAX);
+    Arc::new(KeyQueue::new().expect("memory"))
+}
+
+fn handle(bits: u64) -> Handle {
+    Handle::new(bits).expect("a handle")
+}
+
+fn push<const N: usize>(queue: &KeyQueue<N>, bits: u64) {
+    queue.push(handle(bits), &mut Room::new(), &epoch::pin()).expect("memory");
+}
+
+fn pop<const N: usize>(queue: &KeyQueue<N>) -> Option<u64> {
+    queue.pop(&epoch::pin()).map(Handle::get)
+}
+
+fn pop_batch<const N: usize>(queue: &KeyQueue<N>, max: usize) -> Vec<u64> {
+    let mut popped = Vec::new();
+    queue.pop_batch(max, &mut popped, &epoch::pin());
+    popped.into_iter().map(Handle::get).collect()
+}
+
+/// In a thread under one guard.
+fn pusher<const N: usize>(queue: &Queue<N>, handles: &'static [u64]) -> JoinHandle<()> {
+    let queue = Arc::clone(queue);
+    spawn(move || {
+        let (guard, mut room) = (epoch::pin(), Room::new());
+        handles.iter().for_each(|bits| queue.push(handle(*bits), &mut room, &guard).expect("memory"));
+    })
+}
+
+fn popper<const N: usize>(queue: &Queue<N>, times: usize) -> JoinHandle<Vec<u64>> {
+    let queue = Arc::clone(queue);
+    spawn(move || {
+        let guard = epoch::pin();
+        (0..times).filter_map(|_| queue.pop(&guard)).map(Handle::get).collect()
+    })
+}
+
+fn rest<const N: usize>(queue: &KeyQueue<N>) -> Vec<u64> {
+    std::iter::from_fn(|| pop(queue)).collect()
+}
+
+/// `popped` is what several poppers got, together `expected`; each pusher's handles (by tens) ascend in each list.
+fn judge(popped: &[Vec<u64>], expected: &[u64]) {
+    let mut all = popped.concat();
+    all.sort_unstable();
+    assert!(all.windows(2).all(|two| two[0] != two[1]), "popped twice: {popped:?}");
+    assert_eq!(all, expected, "lost: {popped:?}");
+    for list in popped {
+        for (at, handle) in list.iter().enumerate() {
+            let later = &list[at..];
+            assert!(
+                later.iter().all(|other| other / 10 != handle / 10 || other >= handle),
+                "out of order: {popped:?}"
+            );
+        }
+    }
+}
+
+mod models {
+    use super::*;
+
+    /// Two pushers, two poppers (one is the model's own thread).
+    pub(super) fn i2_each_handle_is_popped_once() {
+        let queue = queue::<4>();
+        let pushers = [pusher(&queue, &[10]), pusher(&queue, &[20])];
+        let popper = popper(&queue, 1);
+        let mine = Vec::from_iter(pop(&queue));
+        let theirs = popper.join().unwrap();
+        pushers.map(|pusher| pusher.join().unwrap());
+        judge(&[theirs, mine, rest(&queue)], &[10, 20]);
+    }
+
+    pub(super) fn i2_each_handle_of_a_batch_is_popped_once() {
+        let queue = queue::<4>();
+        push(&queue, 10);
+        let pusher = pusher(&queue, &[11]);
+        let popper = popper(&queue, 1);
+        let mine = pop_batch(&queue, 2);
+        let theirs = popper.join().unwrap();
+        pusher.join().unwrap();
+        judge(&[theirs, mine, rest(&queue)], &[10, 11]);
+    }
+
+    pub(super) fn a_pusher_keeps_its_order() {
+        let queue = queue::<2>();
+        let pushers = [pusher(&queue, &[10, 11]), pusher(&queue, &[20])];
+        let mut mine = Vec::from_iter(pop(&queue));
+        mine.extend(pop(&queue));
+        pushers.map(|pusher| pusher.join().unwrap());
+        mine.extend(rest(&queue));
+        judge(&[mine], &[10, 11, 20]);
+    }
+
+    pub(super) fn a_batch_keeps_its_order() {
+        let queue = queue::<2>();
+        let shared = Arc::clone(&queue);
+        let batch = spawn(move || {
+            shared.push_batch(&[handle(10), handle(11)], &mut Room::new(), &epoch::pin()).expect("memory");
+        });
+        let other = pusher(&queue, &[20]);
+        let mut mine = Vec::from_iter(pop(&queue));
+        mine.extend(pop_batch(&queue, 2));
+        batch.join().unwrap();
+        other.join().unwrap();
+        mine.extend(rest(&queue));
+        judge(&[mine], &[10, 11, 20]);
+    }
+
+    pub(super) fn what_was_before_a_push_is_before_the_pop() {
+        let queue = queue::<1>();
+        let payloads = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)]);
+        let (shared, written) = (Arc::clone(&queue), Arc::clone(&payloads));
+        let pusher = spawn(move || {
+            let guard = epoch::pin();
+            for index in [0, 1] {
+                #[expect(unsafe_code, reason = "the payload")]
+                // SAFETY: what the model checks.
+                written[index].with_mut(|payload| unsafe { *payload = 7 });
+                shared.push(handle(index as u64 + 1), &mut Room::new(), &guard).expect("memory");
+            }
+        });
+        let guard = epoch::pin();
+        for popped in std::iter::repeat_with(|| queue.pop(&guard)).take(2).flatten() {
+            #[expect(unsafe_code, reason = "the payload")]
+            // SAFETY: what the model checks.
+            let payload = payloads[popped.get() as usize - 1].with(|payload| unsafe { *payload });
+            assert_eq!(payload, 7);
+        }
+        drop(guard);
+        pusher.join().unwrap();
+    }
+
+    /// There are one or two handles in line all the time.
+    pub(super) fn nothing_is_found_only_if_there_was_nothing() {
+        let queue = queue::<4>();
+        push(&queue, 10);
+        let shared = Arc::clone(&queue);
+        let busy = spawn(move || {
+            let guard = epoch::pin();
+            shared.push(handle(11), &mut Room::new(), &guard).expect("memory");
+            shared.pop(&guard).expect("there are two")
+        });
+        assert!(pop(&queue).is_some(), "there always was one");
+        busy.join().unwrap();
+    }
+
+    fn stopped<const N: usize>(
+        queue: &Queue<N>,
+        at: &'static str,
+        call: fn(&KeyQueue<N>),
+    ) -> (JoinHandle<()>, Gate) {
+        let (queue, gate) = (Arc::clone(queue), Gate::new());
+        let closed = gate.clone();
+        let thread = spawn(move || {
+            stop_me_at(at, &closed);
+            call(&queue);
+        });
+        (thread, gate)
+    }
+
+    fn go_on((thread, gate): (JoinHandle<()>, Gate)) {
+        gate.open();
+        thread.thread().unpark();
+        thread.join().unwrap();
+    }
+
+    /// Stopped with a cell reserved: others push and pop, past it.
+    pub(super) fn a_stopped_pusher_is_passed() {
+        let queue = queue::<2>();
+        let pusher = stopped(&queue, "push: reserved", |queue| push(queue, 10));
+        push(&queue, 20);
+        assert_eq!(pop(&queue), Some(20));
+        assert_eq!(pop(&queue), None);
+        go_on(pusher);
+        assert_eq!(pop(&queue), Some(10));
+        assert_eq!(pop(&queue), None);
+    }
+
+    /// Stopped after it linked a segment, before `last` leads there.
+    pub(super) fn a_stopped_linker_is_passed() {
+        let queue = queue::<1>();
+        push(&queue, 10);
+        let pusher = stopped(&queue, "push: segment linked", |queue| push(queue, 11));
+        push(&queue, 20);
+        assert_eq!(pop(&queue), Some(10));
+        let mut mine = Vec::from_iter(pop(&queue));
+        assert_eq!(mine.len(), 1);
+        go_on(pusher);
+        mine.extend(rest(&queue));
+        judge(&[mine], &[11, 20]);
+    }
+
+    /// Stopped with a segment used up, at each step of its removal.
+    pub(super) fn a_stopped_popper_is_passed() {
+        for at in ["pop: used up", "pop: last moved", "pop: first moved"] {
+            let queue = queue::<1>();
+            push(&queue, 10);
+            assert_eq!(pop(&queue), Some(10));
+            push(&queue, 11);
+            let popper = stopped(&queue, at, |queue| drop(pop(queue)));
+            push(&queue, 12);
+            assert!(pop(&queue).is_some());
+            go_on(popper);
+        }
+    }
+
+    pub(super) fn i4_segments_are_handed_over() {
+        let queue = queue::<1>();
+        let pushers = [pusher(&queue, &[10, 11]), pusher(&queue, &[20])];
+        let mut mine = Vec::from_iter(pop(&queue));
+        mine.extend(pop(&queue));
+        pushers.map(|pusher| pusher.join().unwrap());
+        mine.extend(rest(&queue));
+        judge(&[mine], &[10, 11, 20]);
+    }
+
+    /// Two poppers meet at a segment's end while a pusher links and pushes, each under guards of its own.
+    pub(super) fn i6_segments_are_freed_once_and_late() {
+        let queue = queue::<1>();
+        push(&queue, 10);
+        let shared = Arc::clone(&queue);
+        let pusher = spawn(move || {
+            push(&shared, 11);
+            push(&shared, 12);
+        });
+        let popper = popper(&queue, 2);
+        let mut mine = Vec::from_iter(pop(&queue));
+        mine.extend(pop(&queue));
+        let theirs = popper.join().unwrap();
+        pusher.join().unwrap();
+        judge(&[theirs, mine, rest(&queue)], &[10, 11, 12]);
+    }
+
+    pub(super) fn i7_a_failed_push_changes_nothing() {
+        let queue = queue::<2>();
+        let popper = popper(&queue, 1);
+        memory::allow(0);
+        let batch = [handle(10), handle(11)];
+        let result = queue.push_batch(&batch, &mut Room::new(), &epoch::pin());
+        let theirs = popper.join().unwrap();
+        let popped = [theirs, rest(&queue)];
+        if result == Err(OutOfMemory) {
+            assert_eq!(popped.concat(), [], "half a batch");
+        } else {
+            judge(&popped, &[10, 11]);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The backend of the models: loom's primitives and a stand-in for the epoch collector.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+
+pub(crate) use loom::sync::Arc;
+
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+pub(crate) mod cell {
+    pub(crate) use loom::cell::UnsafeCell;
+}
+
+pub(crate) mod hint {
+    pub(crate) use loom::hint::spin_loop;
+}
+
+pub(crate) mod thread {
+    pub(crate) use loom::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
+}
+
+// loom runs all threads of a model on the thread that called it, so its thread locals are the model's globals.
+// They are invisible to loom: they add neither steps nor edges.
+thread_local! {
+    static PLANTED: Cell<&'static str> = const { Cell::new("") };
+    static BURIED: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether a model has planted this bug.
+pub(crate) fn planted(bug: &'static str) -> bool {
+    PLANTED.get() == bug
+}
+
+/// The ordering that the code asks for, or `Relaxed` if a model has planted this bug.
+pub(crate) fn weaken(bug: &'static str, ordering: atomic::Ordering) -> atomic::Ordering {
+    if planted(bug) { atomic::Ordering::Relaxed } else { ordering }
+}
+
+/// Explores `body` with a bug planted, or with none (`""`), and says how many executions it took.
+pub(crate) fn explore(
+    bug: &'static str,
+    preemptions: Option<usize>,
+    body: impl Fn() + Sync + Send + 'static,
+) -> usize {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    PLANTED.set(bug);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.max_branches = 10_000;
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&executions);
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        BURIED.take();
+        epoch::forget_all();
+        body();
+    });
+    PLANTED.set("");
+    executions.load(Relaxed)
+}
+
+/// Lives in memory that is freed, and is touched at every use of it: a use that does not happen before the freeing
+/// is a violation of its cell, and one that happens after it finds it dead. Its memory outlives it until the next
+/// execution, so that a model that finds such a bug can say so. What is never freed is a leak, which loom reports.
+#[derive(Debug)]
+pub(crate) struct Canary {
+    alive: loom::cell::Cell<bool>,
+    leak: RefCell<Option<loom::alloc::Track<()>>>,
+}
+
+impl Canary {
+    pub(crate) fn new() -> Self {
+        Canary {
+            alive: loom::cell::Cell::new(true),
+            leak: RefCell::new(Some(loom::alloc::Track::new(()))),
+        }
+    }
+
+    pub(crate) fn touch(&self) {
+        assert!(self.alive.get(), "used after it was freed");
+    }
+
+    fn die(&self) {
+        assert!(self.alive.replace(false), "freed twice");
+        self.leak.take();
+    }
+}
+
+/// What dies by [`bury`].
+pub(crate) trait Mortal: Any {
+    fn canary(&self) -> &Canary;
+}
+
+/// Drops what nobody can reach any more, as far as loom can tell.
+pub(crate) fn bury<T: Mortal>(value: T) {
+    value.canary().die();
+    BURIED.with_borrow_mut(|buried| buried.push(Box::new(value)));
+}
+
+/// Stands in for crossbeam's collector, and is as eager as the contract allows: what is deferred runs as soon as the
+/// last guard that was alive at that moment ends.
+///
+/// Its book is kept outside loom, so that it orders nothing by itself. The edges are those of the contract and no
+/// more: beginning a guard and deferring are `SeqCst` fences (whoever begins after a deferral sees what was unlinked
+/// before it), and the end of every guard happens before what runs after it.
+pub(crate) mod epoch {
+    use std::cell::RefCell;
+    use std::mem;
+    // Not loom's, whose counting is a step.
+    use std::sync::Arc;
+
+    use super::atomic::AtomicUsize;
+    use super::atomic::Ordering::{Acquire, Release, SeqCst};
+    use super::atomic::fence;
+
+    type Deferred = Box<dyn FnOnce() + Send>;
+
+    #[derive(Default)]
+    struct Book {
+        begun: u64,
+        alive: Vec<u64>,
+        waiting: Vec<(Vec<u64>, Deferred)>,
+        /// Every guard's end writes it, whatever runs afterwards reads it.
+        ends: Option<Arc<AtomicUsize>>,
+    }
+
+    thread_local! {
+        static BOOK: RefCell<Book> = RefCell::default();
+    }
+
+    pub(super) fn forget_all() {
+        BOOK.take();
+    }
+
+    #[must_use = "what was read is protected only while the guard lives"]
+    pub(crate) struct Guard {
+        number: u64,
+        ends: Arc<AtomicUsize>,
+    }
+
+    pub(crate) fn pin() -> Guard {
+        BOOK.with_borrow_mut(|book| {
+            book.begun += 1;
+            book.alive.push(book.begun);
+            let ends = book.ends.get_or_insert_with(|| Arc::new(AtomicUsize::new(0)));
+            fence(SeqCst);
+            Guard { number: book.begun, ends: Arc::clone(ends) }
+        })
+    }
+
+    impl Guard {
+        pub(crate) fn defer(&self, f: impl FnOnce() + Send + 'static) {
+            BOOK.with_borrow_mut(|book| {
+                fence(SeqCst);
+                book.waiting.push((book.alive.clone(), Box::new(f)));
+            });
+        }
+
+        pub(crate) fn flush(&self) {}
+    }
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                return;
+            }
+            // Release: pairs with the one below (Acquire); publishes all that was done under this guard.
+            self.ends.fetch_add(1, Release);
+            let due = BOOK.with_borrow_mut(|book| {
+                book.alive.retain(|alive| *alive != self.number);
+                book.waiting.iter_mut().for_each(|(alive, _)| alive.retain(|alive| *alive != self.number));
+                let (due, waiting) = mem::take(&mut book.waiting).into_iter().partition(|(alive, _)| alive.is_empty());
+                book.waiting = waiting;
+                let due: Vec<(Vec<u64>, Deferred)> = due;
+                due
+            });
+            if due.is_empty() {
+                return;
+            }
+            // Acquire: pairs with the one above (Release). A read-modify-write, since a load could read an old value.
+            self.ends.fetch_add(0, Acquire);
+            for (_, deferred) in due {
+                deferred();
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The backend of every build but the models'.
+
+pub(crate) use std::sync::Arc;
+
+pub(crate) mod atomic {
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+pub(crate) mod cell {
+    /// std's cell with loom's interface.
+    #[derive(Debug, Default)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        /// Shared access: the pointer is valid for reads during the call if nobody has exclusive access.
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        /// Exclusive access: the pointer is valid for reads and writes during the call if nobody else has access.
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+pub(crate) mod hint {
+    pub(crate) use std::hint::spin_loop;
+}
+
+pub(crate) mod thread {
+    pub(crate) use std::thread::{Thread, current, park, park_timeout, spawn, yield_now};
+}
+
+/// Sings under loom only: see its twin there.
+#[derive(Debug)]
+pub(crate) struct Canary;
+
+impl Canary {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Canary
+    }
+
+    #[inline(always)]
+    pub(crate) fn touch(&self) {}
+}
+
+/// Whether a model has planted this bug. No bug is planted here.
+#[inline(always)]
+pub(crate) const fn planted(_bug: &'static str) -> bool {
+    false
+}
+
+/// The ordering that the code asks for. A model may have it weakened.
+#[inline(always)]
+pub(crate) const fn weaken(_bug: &'static str, ordering: atomic::Ordering) -> atomic::Ordering {
+    ordering
+}
+
+/// Drops what nobody can reach any more.
+#[inline(always)]
+pub(crate) fn bury<T>(value: T) {
+    drop(value);
+}
+
+/// Memory that is freed when nobody can be reading it any more.
+///
+/// One collector for this crate alone: what is pinned for a moment in a producer's call never runs the garbage of
+/// other crates, whose destructors may do anything.
+pub(crate) mod epoch {
+    use std::sync::LazyLock;
+
+    use crossbeam_epoch::{Collector, LocalHandle};
+
+    static COLLECTOR: LazyLock<Collector> = LazyLock::new(Collector::new);
+
+    thread_local! {
+        static PARTICIPANT: LocalHandle = COLLECTOR.register();
+    }
+
+    /// While it is alive, nothing is freed that was reachable when it began or later.
+    #[must_use = "what was read is protected only while the guard lives"]
+    pub(crate) struct Guard(crossbeam_epoch::Guard);
+
+    /// Pins the thread. Nested calls cost a counter.
+    #[inline]
+    pub(crate) fn pin() -> Guard {
+        // A thread whose locals are gone already takes a participant for this one guard.
+        Guard(PARTICIPANT.try_with(LocalHandle::pin).unwrap_or_else(|_| COLLECTOR.register().pin()))
+    }
+
+    impl Guard {
+        /// Runs `f` once no guard that is alive now is alive any more, on whichever thread finds that out.
+        ///
+        /// Allocates once for every few dozen calls; `f` of up to three words is stored inline.
+        pub(crate) fn defer(&self, f: impl FnOnce() + Send + 'static) {
+            self.0.defer(f);
+        }
+
+        /// Hands what this thread deferred to all, and collects what is due.
+        pub(crate) fn flush(&self) {
+            self.0.flush();
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Stops a thread at a [`pause_point`](super::pause_point) until a test opens the gate.
+
+use std::cell::RefCell;
+
+use super::Arc;
+use super::atomic::{AtomicBool, Ordering};
+
+#[derive(Clone)]
+pub(crate) struct Gate {
+    open: Arc<AtomicBool>,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        Gate { open: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// The thread must also be unparked.
+    pub(crate) fn open(&self) {
+        // Release: pairs with at (Acquire); nothing but the flag is published.
+        self.open.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(not(delta_fifo_loom))]
+std::thread_local! {
+    static STOP: RefCell<Option<(&'static str, Gate)>> = const { RefCell::new(None) };
+}
+#[cfg(delta_fifo_loom)]
+loom::thread_local! {
+    static STOP: RefCell<Option<(&'static str, Gate)>> = RefCell::new(None);
+}
+
+/// The calling thread will stop at the pause point of this name, the first time it gets there.
+pub(crate) fn stop_me_at(name: &'static str, gate: &Gate) {
+    STOP.with(|stop| *stop.borrow_mut() = Some((name, gate.clone())));
+}
+
+/// Whether the calling thread has yet to come to its pause point.
+pub(crate) fn is_armed() -> bool {
+    STOP.with(|stop| stop.borrow().is_some())
+}
+
+pub(super) fn at(name: &'static str) {
+    let gate = STOP.with(|stop| {
+        let mut stop = stop.borrow_mut();
+        if stop.as_ref().is_some_and(|(at, _)| *at == name) { stop.take() } else { None }
+    });
+    if let Some((_, gate)) = gate {
+        // Acquire: pairs with open (Release).
+        while !gate.open.load(Ordering::Acquire) {
+            super::thread::park();
+        }
+    }
+}
