@@ -39,6 +39,7 @@ mod delay;
 mod delta;
 mod error;
 #[cfg(any(test, delta_fifo_loom))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
 mod key_queue;
 mod keyed;
 mod known;

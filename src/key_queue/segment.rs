@@ -33,6 +33,8 @@ pub(super) struct Segment<const N: usize> {
     popped: CachePadded<AtomicU64>,
     pub(super) next: Link<N>,
     pub(super) canary: Canary,
+    #[cfg(test)]
+    _census: super::memory::Census<N>,
     cells: [AtomicU64; N],
 }
 
@@ -118,7 +120,8 @@ impl<const N: usize> Segment<N> {
             let mut end = at + 1;
             while end < Self::END && into.len() - before < max {
                 // Acquire: pairs with `fill` (Release); what the handle stands for.
-                match self.cells[end as usize].load(Acquire) {
+                let take = weaken("a batch reads on by a relaxed load", Acquire);
+                match self.cells[end as usize].load(take) {
                     EMPTY => break,
                     content => into.extend(Handle::new(content)),
                 }
@@ -195,7 +198,8 @@ impl<const N: usize> Segment<N> {
             crate::sync::thread::yield_now();
         }
         // Relaxed: poison stands for nothing. Acquire: as in `content`. Fails if the pusher was faster, or another popper.
-        let content = cell.compare_exchange(EMPTY, POISON, Relaxed, Acquire).err().unwrap_or(POISON);
+        let take = weaken("a late cell is found filled by a relaxed exchange", Acquire);
+        let content = cell.compare_exchange(EMPTY, POISON, Relaxed, take).err().unwrap_or(POISON);
         pause_point("pop: poisoned");
         Some(content)
     }
@@ -217,6 +221,8 @@ impl<const N: usize> Owned<N> {
             popped: CachePadded::new(AtomicU64::new(0)),
             next: Link::null(),
             canary: Canary::new(),
+            #[cfg(test)]
+            _census: super::memory::Census::new(),
             cells: std::array::from_fn(|_| AtomicU64::new(EMPTY)),
         });
         // The buffer has exactly one place, so it becomes the box.

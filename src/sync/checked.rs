@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::mem;
 
 pub(crate) use loom::sync::Arc;
 
@@ -76,19 +77,16 @@ pub(crate) struct Canary {
 
 impl Canary {
     pub(crate) fn new() -> Self {
-        Canary {
-            alive: loom::cell::Cell::new(true),
-            leak: RefCell::new(Some(loom::alloc::Track::new(()))),
-        }
+        Canary { alive: loom::cell::Cell::new(true), leak: RefCell::new(Some(loom::alloc::Track::new(()))) }
     }
 
     pub(crate) fn touch(&self) {
         assert!(self.alive.get(), "used after it was freed");
     }
 
-    fn die(&self) {
-        assert!(self.alive.replace(false), "freed twice");
+    fn die(&self) -> bool {
         self.leak.take();
+        self.alive.replace(false)
     }
 }
 
@@ -99,7 +97,10 @@ pub(crate) trait Mortal: Any {
 
 /// Drops what nobody can reach any more, as far as loom can tell.
 pub(crate) fn bury<T: Mortal>(value: T) {
-    value.canary().die();
+    if !value.canary().die() {
+        mem::forget(value);
+        panic!("freed twice");
+    }
     BURIED.with_borrow_mut(|buried| buried.push(Box::new(value)));
 }
 
@@ -175,7 +176,8 @@ pub(crate) mod epoch {
             let due = BOOK.with_borrow_mut(|book| {
                 book.alive.retain(|alive| *alive != self.number);
                 book.waiting.iter_mut().for_each(|(alive, _)| alive.retain(|alive| *alive != self.number));
-                let (due, waiting) = mem::take(&mut book.waiting).into_iter().partition(|(alive, _)| alive.is_empty());
+                let (due, waiting) =
+                    mem::take(&mut book.waiting).into_iter().partition(|(alive, _)| alive.is_empty());
                 book.waiting = waiting;
                 let due: Vec<(Vec<u64>, Deferred)> = due;
                 due

@@ -41,7 +41,29 @@ pub(crate) fn is_armed() -> bool {
     STOP.with(|stop| stop.borrow().is_some())
 }
 
+/// From now on the calling thread gives its processor away at some of the points it comes to.
+#[cfg(not(delta_fifo_loom))]
+pub(crate) fn stumble(seed: u64) {
+    DICE.set(seed);
+}
+
+#[cfg(not(delta_fifo_loom))]
+std::thread_local! {
+    /// 0: the thread does not stumble.
+    static DICE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 pub(super) fn at(name: &'static str) {
+    #[cfg(not(delta_fifo_loom))]
+    if DICE.get() != 0 {
+        // Knuth's generator; the upper bits are good.
+        DICE.set(
+            DICE.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407) | 1,
+        );
+        if DICE.get() >> 61 == 0 {
+            super::thread::yield_now();
+        }
+    }
     let gate = STOP.with(|stop| {
         let mut stop = stop.borrow_mut();
         if stop.as_ref().is_some_and(|(at, _)| *at == name) { stop.take() } else { None }
