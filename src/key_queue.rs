@@ -34,10 +34,12 @@
 //! - A push takes place at the fetch-and-add that reserved the cell it fills, or when it links the segment that has its
 //!   handle: by I2 and I4 handles are popped in this order. (Not at the CAS that fills: of two cells reserved in turn
 //!   the second may be filled first, and a popper waits for the first or poisons it.) A batch is as many pushes, in order.
-//! - A pop takes place at its CAS of `popped`. A batch is as many pops, one after the other at one moment.
+//! - A pop takes place at its CAS of `popped`. A batch is as many pops, in stretches: each stretch at one moment.
 //! - A pop that finds nothing takes place at its load of `pushed`, or of `next` in a segment that is used up: `popped`,
 //!   read before, was no lower, so all that was pushed before was popped before.
 //! - What happened before a push happens before the end of the pop that returns its handle.
+//! - Whoever pushes, then has a `SeqCst` fence, then looks for sleepers, and whoever says that it sleeps, then has such a
+//!   fence, then pops: one of the two sees the other.
 //!
 //! # Progress
 //!
@@ -50,7 +52,8 @@
 //!
 //! A segment is freed when it is used up and the guards from before that have ended. So memory is 8 bytes for each
 //! handle in line and each cell poisoned among them, and a segment or two. While a thread is stopped with a guard alive,
-//! used-up segments wait for it: 8 bytes for each handle that passes.
+//! used-up segments wait for it: 8 bytes for each handle that passes. Poppers retire segments and collect; a pusher's pin
+//! may come upon one that is due, and frees it: nothing of the user's is in there.
 
 mod chain;
 mod segment;

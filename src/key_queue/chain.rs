@@ -133,6 +133,8 @@ impl<const N: usize> Chain<N> {
                 retired.free();
             } else if !planted("nobody retires") {
                 guard.defer(move || retired.free());
+                // Here, on a popper's side, and not some day in a pusher's pin. Else each thread would keep dozens.
+                guard.flush();
             }
         }
         true

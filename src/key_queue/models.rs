@@ -5,10 +5,12 @@
 use std::time::Instant;
 
 use super::{Handle, KeyQueue, OutOfMemory, Room, memory};
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::{AtomicBool, fence};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::stopped::{Gate, stop_me_at};
 use crate::sync::thread::{JoinHandle, spawn};
-use crate::sync::{Arc, epoch, explore};
+use crate::sync::{Arc, epoch, explore, planted};
 
 /// The model as it is, then with each bug planted.
 macro_rules! model {
@@ -19,7 +21,7 @@ macro_rules! model {
             #[test]
             fn holds() {
                 let start = Instant::now();
-                let executions = explore("", $bound, models::$name);
+                let executions = explore("", $bound, bodies::$name);
                 println!("{}: {executions} executions, {:.2?}", stringify!($name), start.elapsed());
             }
 
@@ -27,7 +29,7 @@ macro_rules! model {
                 #[test]
                 #[should_panic(expected = $says)]
                 fn $twin() {
-                    explore($bug, $bound, models::$name);
+                    explore($bug, $bound, bodies::$name);
                 }
             )*
         }
@@ -58,6 +60,10 @@ model! { what_was_before_a_batch_is_before_the_pop, preemptions: None,
 model! { nothing_is_found_only_if_there_was_nothing, preemptions: None,
     fails: fails_if_popped_is_read_relaxed "a relaxed load of popped" "there always was one",
     fails: fails_if_claimed_relaxed "a relaxed claim" "there always was one",
+}
+model! { a_fence_on_each_side_loses_no_sleeper, preemptions: None,
+    fails: fails_without_the_pushers "no fence after the push" "both missed",
+    fails: fails_without_the_sleepers "no fence before the second look" "both missed",
 }
 model! { a_stopped_pusher_is_passed, preemptions: Some(3),
     fails: fails_if_the_popper_waits "the popper waits for the pusher" "exceeded maximum number of branches",
@@ -167,7 +173,7 @@ impl Payloads {
     }
 }
 
-mod models {
+mod bodies {
     use super::*;
 
     /// Two pushers, two poppers (one is the model's own thread).
@@ -262,6 +268,28 @@ mod models {
         });
         assert!(pop(&queue).is_some(), "there always was one");
         busy.join().unwrap();
+    }
+
+    pub(super) fn a_fence_on_each_side_loses_no_sleeper() {
+        let (queue, asleep) = (queue::<2>(), Arc::new(AtomicBool::new(false)));
+        let (shared, flag) = (Arc::clone(&queue), Arc::clone(&asleep));
+        let pusher = spawn(move || {
+            let guard = epoch::pin();
+            shared.push(handle(10), &mut Room::new(), &guard).expect("memory");
+            if !planted("no fence after the push") {
+                fence(SeqCst);
+            }
+            flag.load(Relaxed)
+        });
+        let guard = epoch::pin();
+        asleep.store(true, Relaxed);
+        if !planted("no fence before the second look") {
+            fence(SeqCst);
+        }
+        let found = queue.pop(&guard).is_some();
+        drop(guard);
+        let woken = pusher.join().unwrap();
+        assert!(found || woken, "both missed");
     }
 
     fn stopped<const N: usize>(
