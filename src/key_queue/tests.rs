@@ -195,11 +195,12 @@ fn whoever_stops_anywhere_holds_up_nobody() {
             (100..110).for_each(|number| push(&queue, number));
         }
         let victim = stopped(&queue, point, move |queue| {
-            let mut number = 900;
-            while is_armed() {
+            for number in 900..1_900 {
+                if !is_armed() {
+                    break;
+                }
                 if is_push {
                     push(queue, number);
-                    number += 1;
                 } else {
                     pop(queue);
                 }
