@@ -107,6 +107,8 @@ fn against_a_deque<const N: usize>(steps: &[Step]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn it_does_what_a_deque_does(steps in steps()) {
         against_a_deque::<1>(&steps);
