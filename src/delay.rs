@@ -40,9 +40,9 @@ impl Backoff {
     pub fn delay(&self, attempts: u32) -> Duration {
         match &self.0 {
             Policy::Exponential { base, max } => {
-                let doublings = attempts.saturating_sub(1);
-                let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
-                base.saturating_mul(factor).min(*max)
+                // A `Duration` overflows within 128 doublings of a nanosecond.
+                let doublings = attempts.saturating_sub(1).min(128);
+                (0..doublings).fold(*base, |delay, _| delay.saturating_mul(2).min(*max)).min(*max)
             }
             // A lease asks while it is dropped, maybe in the middle of a panic: a second one would abort.
             Policy::Custom(delay) => catch_unwind(AssertUnwindSafe(|| delay(attempts)))
@@ -156,6 +156,13 @@ mod tests {
             .map(|attempts| backoff.delay(attempts).as_secs())
             .collect();
         assert_eq!(delays, [1, 1, 2, 32, 60, 60, 60, 60, 60, 60]);
+    }
+
+    #[test]
+    fn exponential_doubles_all_the_way() {
+        let backoff = Backoff::exponential(Duration::from_nanos(1), Duration::from_secs(1000));
+        assert_eq!(backoff.delay(39), Duration::from_nanos(1 << 38));
+        assert_eq!(backoff.delay(60), Duration::from_secs(1000));
     }
 
     #[test]

@@ -86,8 +86,8 @@ pub enum WaitError {
     Timeout,
     /// What was waited for can no longer come.
     Closed,
-    /// The calling thread holds a borrowed lease that it popped itself and would wait for. Finish the lease first, or
-    /// take leases that own their queue and wait with a time limit.
+    /// The calling thread has popped a borrowed lease that is not ended and that it would wait for (even if it passed the
+    /// lease on to another thread). End the lease first, or take leases that own their queue and wait with a time limit.
     WouldDeadlock,
 }
 
@@ -104,7 +104,7 @@ pub enum WaitError {
 /// ```
 #[derive(Debug)]
 pub enum ChangeErrorKind {
-    /// The queue is closed.
+    /// The queue is closed. An object whose transform ran beside the close comes back transformed.
     Closed,
     /// The transform hook rejected the object, which comes back as the hook left it.
     Transform(BoxError),
@@ -130,7 +130,8 @@ pub struct ChangeError<K, V> {
 
 /// Changes that were not taken by [`change_all`](crate::DeltaQueue::change_all).
 ///
-/// A rejected object rejects the whole call: then `rest` holds all changes, and `index` says which was bad. If the
+/// A rejected object rejects the whole call: then `rest` holds all changes, the objects before the bad one transformed,
+/// and `index` says which was bad. If the
 /// queue was closed in the middle, the changes before `index` were taken, and `rest` starts with the one at `index`.
 ///
 /// ```
@@ -313,6 +314,20 @@ pub enum ResyncError {
     Closed,
     /// The user's store could not list its keys.
     ListKeys(BoxError),
+}
+
+/// A key that was not resynced, because the queue is closed.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<&str, u32>::new();
+/// queue.close();
+/// assert_eq!(queue.resync_key("a").unwrap_err().key, "a");
+/// ```
+pub struct ResyncKeyError<K> {
+    /// The key that was to be resynced.
+    pub key: K,
 }
 
 /// A version that was not marked, because the queue is closed.

@@ -5,12 +5,11 @@ mod error;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::builder::{Builder, Transform};
+use crate::builder::Builder;
 use crate::delta::{Change, Delta, Deltas, Tombstone};
-use crate::error::{
-    BeginReplaceError, BoxError, ChangeErrorKind, CommitError, ReplaceErrorKind, UpsertErrorKind,
-};
+use crate::error::{BeginReplaceError, BoxError, CommitError, ReplaceErrorKind, UpsertErrorKind};
 use crate::queue::DeltaQueue;
 use crate::raw::{BeginReplace, QueueRef};
 use crate::replace::{Completion, Replace, Upsert};
@@ -41,13 +40,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> KeyedBuilder<K, V, S> {
     }
 
     /// The queue, of the type that the caller names.
-    pub fn build<Q>(mut self) -> Keyed<Q>
+    pub fn build<Q>(self) -> Keyed<Q>
     where
         Q: DeltaQueue<Key = K, Value = V, Hasher = S>,
     {
-        // The key is taken after the transform, and each object passes it once: it runs here instead.
-        let transform = self.builder.transform.take();
-        Keyed { queue: self.builder.build(), transform, key_fn: self.key_fn }
+        Keyed { queue: Arc::new(self.builder.build()), key_fn: self.key_fn }
     }
 }
 
@@ -59,8 +56,8 @@ impl<K, V, S> fmt::Debug for KeyedBuilder<K, V, S> {
 
 /// A face over a queue that takes objects alone. The key is taken by the builder's key function, after the transform.
 ///
-/// Everything else is the queue's own: a `Keyed` dereferences to it. Objects given to the queue itself pass neither
-/// the transform nor the key function.
+/// Everything else is the queue's own: a `Keyed` dereferences to it, as an `Arc`. Changes given to the queue itself, with
+/// a key, pass the transform as well, but not the key function.
 ///
 /// ```
 /// use delta_fifo::{Builder, DeltaQueue, Keyed, baseline::MutexDeltaFifo};
@@ -74,8 +71,7 @@ impl<K, V, S> fmt::Debug for KeyedBuilder<K, V, S> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Keyed<Q: DeltaQueue> {
-    queue: Q,
-    transform: Option<Transform<Q::Value>>,
+    queue: Arc<Q>,
     key_fn: KeyFn<Q::Key, Q::Value>,
 }
 
@@ -169,7 +165,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
         self.change(value, Change::Delete)
     }
 
-    /// Tells the complete set of objects, as [`DeltaQueue::replace`].
+    /// Tells the complete set of objects, as [`DeltaQueue::replace`]. O(items + keys that exist).
     ///
     /// # Errors
     ///
@@ -178,42 +174,50 @@ impl<Q: DeltaQueue> Keyed<Q> {
         &self,
         list: impl IntoIterator<Item = Q::Value>,
     ) -> Result<Completion<'_, Q>, KeyedReplaceError<Q::Value>> {
-        // The replace begins before the first object is looked at: changes called from here on are newer.
-        let replace = match self.queue.begin_replace_raw(BeginReplace::default()) {
-            Ok(ticket) => Replace::new(QueueRef::Borrowed(&self.queue), ticket),
-            Err(error) => return Err(refused(ReplaceErrorKind::Begin(error), list)),
-        };
-        let mut values: Vec<Q::Value> = list.into_iter().collect();
-        let mut keys = Vec::with_capacity(values.len());
-        for (index, value) in values.iter_mut().enumerate() {
-            let kind = match self.prepare(value) {
-                Ok(key) => {
-                    keys.push(key);
-                    continue;
-                }
-                Err(KeyedErrorKind::Transform(source)) => {
-                    KeyedReplaceErrorKind::Replace(ReplaceErrorKind::Transform { index, source })
-                }
-                Err(KeyedErrorKind::Key(source)) => KeyedReplaceErrorKind::Key { index, source },
-                Err(KeyedErrorKind::Closed | KeyedErrorKind::OutOfScope(_)) => {
-                    unreachable!("the object has not been offered yet")
-                }
-            };
-            return Err(KeyedReplaceError { kind, list: values });
-        }
-        replace.finish_list(keys.into_iter().zip(values).collect()).map_err(|error| KeyedReplaceError {
-            kind: KeyedReplaceErrorKind::Replace(error.kind),
-            list: error.list.into_iter().map(|(_, value)| value).collect(),
-        })
+        self.replace_list(BeginReplace::list(None), list)
     }
 
-    /// Begins a replace in the streaming form, as [`DeltaQueue::begin_replace`].
+    /// The same, waiting for a running replace to end first.
+    ///
+    /// # Errors
+    ///
+    /// As [`replace`](Self::replace), but for the running one.
+    pub fn replace_wait(
+        &self,
+        list: impl IntoIterator<Item = Q::Value>,
+    ) -> Result<Completion<'_, Q>, KeyedReplaceError<Q::Value>> {
+        self.replace_list(BeginReplace::list(None).waiting(), list)
+    }
+
+    /// The same as [`replace`](Self::replace), limited to the keys of one declared scope.
+    ///
+    /// # Errors
+    ///
+    /// Also if no such scope was declared, or an item's key is outside it.
+    pub fn replace_scope(
+        &self,
+        scope: &str,
+        list: impl IntoIterator<Item = Q::Value>,
+    ) -> Result<Completion<'_, Q>, KeyedReplaceError<Q::Value>> {
+        self.replace_list(BeginReplace::list(Some(scope)), list)
+    }
+
+    /// Begins a replace in the streaming form, as [`DeltaQueue::begin_replace`]. O(1).
     ///
     /// # Errors
     ///
     /// Another replace is running, or the queue is closed.
     pub fn begin_replace(&self) -> Result<KeyedReplace<'_, Q>, BeginReplaceError> {
         Ok(KeyedReplace { keyed: self, replace: self.queue.begin_replace()? })
+    }
+
+    /// Begins a replace of one declared scope, as [`DeltaQueue::begin_replace_scope`]. O(1).
+    ///
+    /// # Errors
+    ///
+    /// Also if no such scope was declared.
+    pub fn begin_replace_scope(&self, scope: &str) -> Result<KeyedReplace<'_, Q>, BeginReplaceError> {
+        Ok(KeyedReplace { keyed: self, replace: self.queue.begin_replace_scope(scope)? })
     }
 
     /// The key of an object, a tombstone or deltas (of their newest), as client-go's `KeyOf`. O(1).
@@ -245,14 +249,16 @@ impl<Q: DeltaQueue> Keyed<Q> {
     }
 
     /// The queue itself.
-    pub fn into_inner(self) -> Q {
+    pub fn into_inner(self) -> Arc<Q> {
         self.queue
     }
 
     fn prepare(&self, value: &mut Q::Value) -> Result<Q::Key, KeyedErrorKind> {
-        if let Some(transform) = &self.transform {
-            transform(value).map_err(KeyedErrorKind::Transform)?;
+        if self.queue.is_closed() {
+            // Before the transform: the value comes back as it was.
+            return Err(KeyedErrorKind::Closed);
         }
+        self.queue.transform_raw(value).map_err(KeyedErrorKind::Transform)?;
         (self.key_fn)(value).map_err(KeyedErrorKind::Key)
     }
 
@@ -265,12 +271,41 @@ impl<Q: DeltaQueue> Keyed<Q> {
             Ok(key) => key,
             Err(kind) => return Err(KeyedError { kind, value }),
         };
-        self.queue.change(change(key, value)).map_err(|error| KeyedError {
-            kind: match error.kind {
-                ChangeErrorKind::Closed => KeyedErrorKind::Closed,
-                ChangeErrorKind::Transform(source) => KeyedErrorKind::Transform(source),
-            },
-            value: error.change.into_value().expect("the change had an object"),
+        self.queue.change_transformed(change(key, value)).map_err(|change| KeyedError {
+            kind: KeyedErrorKind::Closed,
+            value: change.into_value().expect("the change had an object"),
+        })
+    }
+
+    fn replace_list(
+        &self,
+        how: BeginReplace<'_>,
+        list: impl IntoIterator<Item = Q::Value>,
+    ) -> Result<Completion<'_, Q>, KeyedReplaceError<Q::Value>> {
+        // The replace begins before the first object is looked at: changes called from here on are newer.
+        let replace = match self.queue.begin_replace_raw(how) {
+            Ok(ticket) => Replace::new(QueueRef::Borrowed(&*self.queue), ticket),
+            Err(error) => return Err(refused(ReplaceErrorKind::Begin(error), list)),
+        };
+        let mut values: Vec<Q::Value> = list.into_iter().collect();
+        let mut keys = Vec::with_capacity(values.len());
+        for (index, value) in values.iter_mut().enumerate() {
+            // A close beside it does not matter: the replace has begun.
+            let transformed = self.queue.transform_raw(value).map_err(|source| {
+                KeyedReplaceErrorKind::Replace(ReplaceErrorKind::Transform { index, source })
+            });
+            let key = transformed.and_then(|()| {
+                (self.key_fn)(value).map_err(|source| KeyedReplaceErrorKind::Key { index, source })
+            });
+            match key {
+                Ok(key) => keys.push(key),
+                Err(kind) => return Err(KeyedReplaceError { kind, list: values }),
+            }
+        }
+        let list = keys.into_iter().zip(values).collect();
+        replace.finish_list(list, true).map_err(|error| KeyedReplaceError {
+            kind: KeyedReplaceErrorKind::Replace(error.kind),
+            list: error.list.into_iter().map(|(_, value)| value).collect(),
         })
     }
 }
@@ -280,9 +315,9 @@ fn refused<V>(kind: ReplaceErrorKind, list: impl IntoIterator<Item = V>) -> Keye
 }
 
 impl<Q: DeltaQueue> Deref for Keyed<Q> {
-    type Target = Q;
+    type Target = Arc<Q>;
 
-    fn deref(&self) -> &Q {
+    fn deref(&self) -> &Arc<Q> {
         &self.queue
     }
 }
@@ -328,7 +363,7 @@ impl<'q, Q: DeltaQueue> KeyedReplace<'q, Q> {
             Ok(key) => key,
             Err(kind) => return Err(KeyedError { kind, value }),
         };
-        self.replace.upsert(key, value).map_err(|error| KeyedError {
+        self.replace.upsert_as(key, value, true).map_err(|error| KeyedError {
             kind: match error.kind {
                 UpsertErrorKind::Closed => KeyedErrorKind::Closed,
                 UpsertErrorKind::Transform(source) => KeyedErrorKind::Transform(source),

@@ -67,8 +67,8 @@ pub use delay::{Backoff, Timer};
 pub use delta::{Change, Compression, Delta, DeltaKind, Deltas, DeltasIter, Tombstone};
 pub use error::{
     BeginReplaceError, BoxError, ChangeAllError, ChangeError, ChangeErrorKind, Closed, CommitError,
-    ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, TryPopError,
-    UpsertError, UpsertErrorKind, WaitError,
+    ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, ResyncKeyError,
+    TryPopError, UpsertError, UpsertErrorKind, WaitError,
 };
 pub use keyed::{
     KeyOf, KeyOfError, Keyed, KeyedBuilder, KeyedError, KeyedErrorKind, KeyedReplace, KeyedReplaceError,

@@ -9,7 +9,7 @@ use crate::builder::Builder;
 use crate::delta::Change;
 use crate::error::{
     BeginReplaceError, ChangeAllError, ChangeError, Closed, MarkError, PopTimeoutError, ReplaceError,
-    ReplaceErrorKind, ResyncError, TryPopError, WaitError,
+    ReplaceErrorKind, ResyncError, ResyncKeyError, TryPopError, WaitError,
 };
 use crate::known::KnownView;
 use crate::lease::{Lease, LeaseBatch, Outcome, OwnedLease};
@@ -174,7 +174,7 @@ pub trait DeltaQueue:
         &self,
         list: impl IntoIterator<Item = (Self::Key, Self::Value)>,
     ) -> Result<Completion<'_, Self>, ReplaceError<Self::Key, Self::Value>> {
-        replace_list(self, BeginReplace::default(), list)
+        replace_list(self, BeginReplace::list(None), list)
     }
 
     /// The same, waiting for a running replace to end first.
@@ -187,7 +187,7 @@ pub trait DeltaQueue:
         &self,
         list: impl IntoIterator<Item = (Self::Key, Self::Value)>,
     ) -> Result<Completion<'_, Self>, ReplaceError<Self::Key, Self::Value>> {
-        replace_list(self, BeginReplace { wait: true, ..Default::default() }, list)
+        replace_list(self, BeginReplace::list(None).waiting(), list)
     }
 
     /// The same as [`replace`](Self::replace), limited to the keys of one declared scope, whose predicate runs before
@@ -201,7 +201,7 @@ pub trait DeltaQueue:
         scope: &str,
         list: impl IntoIterator<Item = (Self::Key, Self::Value)>,
     ) -> Result<Completion<'_, Self>, ReplaceError<Self::Key, Self::Value>> {
-        replace_list(self, BeginReplace { scope: Some(scope), ..Default::default() }, list)
+        replace_list(self, BeginReplace::list(Some(scope)), list)
     }
 
     /// Begins a replace in the streaming form. O(1).
@@ -210,7 +210,7 @@ pub trait DeltaQueue:
     ///
     /// Another replace is running, or the queue is closed.
     fn begin_replace(&self) -> Result<Replace<'_, Self>, BeginReplaceError> {
-        let ticket = self.begin_replace_raw(BeginReplace { streaming: true, ..Default::default() })?;
+        let ticket = self.begin_replace_raw(BeginReplace::stream(None))?;
         Ok(Replace::new(QueueRef::Borrowed(self), ticket))
     }
 
@@ -220,8 +220,7 @@ pub trait DeltaQueue:
     ///
     /// Also if no such scope was declared.
     fn begin_replace_scope(&self, scope: &str) -> Result<Replace<'_, Self>, BeginReplaceError> {
-        let ticket =
-            self.begin_replace_raw(BeginReplace { scope: Some(scope), streaming: true, wait: false })?;
+        let ticket = self.begin_replace_raw(BeginReplace::stream(Some(scope)))?;
         Ok(Replace::new(QueueRef::Borrowed(self), ticket))
     }
 
@@ -235,7 +234,23 @@ pub trait DeltaQueue:
     where
         Self: 'static,
     {
-        let ticket = self.begin_replace_raw(BeginReplace { streaming: true, ..Default::default() })?;
+        let ticket = self.begin_replace_raw(BeginReplace::stream(None))?;
+        Ok(Replace::new(QueueRef::Owned(Arc::clone(self)), ticket))
+    }
+
+    /// [`begin_replace_scope`](Self::begin_replace_scope) with a handle of the queue instead of a borrow. O(1).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn begin_replace_scope_owned(
+        self: &Arc<Self>,
+        scope: &str,
+    ) -> Result<OwnedReplace<Self>, BeginReplaceError>
+    where
+        Self: 'static,
+    {
+        let ticket = self.begin_replace_raw(BeginReplace::stream(Some(scope)))?;
         Ok(Replace::new(QueueRef::Owned(Arc::clone(self)), ticket))
     }
 
@@ -250,8 +265,8 @@ pub trait DeltaQueue:
     ///
     /// # Errors
     ///
-    /// The queue is closed.
-    fn resync_key(&self, key: Self::Key) -> Result<bool, Closed>;
+    /// The queue is closed; the key comes back.
+    fn resync_key(&self, key: Self::Key) -> Result<bool, ResyncKeyError<Self::Key>>;
 
     /// A barrier in the stream of changes: `version` is processed when everything that was appended before is
     /// completed. O(1) amortized.
@@ -493,6 +508,15 @@ pub trait DeltaQueue:
         self.wait_raw(Awaited::Drained, Deadline::after(timeout))
     }
 
+    /// The same without blocking. Cancel-safe, on any executor; does not notice a lease of the same task.
+    fn close_and_wait_async(&self) -> impl Future<Output = ()> + Send {
+        self.close();
+        async move {
+            // Never `Closed`: being drained can always come.
+            let _ = self.wait_raw_async(Awaited::Drained).await;
+        }
+    }
+
     /// Closes the queue and drops what is pending. What is given back later is dropped too; the result of a later call
     /// counts it in. O(pending).
     fn close_discard(&self) -> Discarded;
@@ -529,7 +553,7 @@ fn replace_list<'q, Q: DeltaQueue>(
         Ok(ticket) => {
             let replace = Replace::new(QueueRef::Borrowed(queue), ticket);
             let list = list.into_iter().collect();
-            replace.finish_list(list)
+            replace.finish_list(list, false)
         }
         Err(error) => {
             Err(ReplaceError { kind: ReplaceErrorKind::Begin(error), list: list.into_iter().collect() })

@@ -5,9 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::delta::Deltas;
+use crate::delta::{Change, Deltas};
 use crate::error::{
-    BeginReplaceError, Closed, CommitError, MarkError, PopTimeoutError, ReplaceError, UpsertError, WaitError,
+    BeginReplaceError, BoxError, Closed, CommitError, MarkError, PopTimeoutError, ReplaceError, UpsertError,
+    WaitError,
 };
 use crate::lease::Outcome;
 use crate::replace::{Upsert, Version};
@@ -40,7 +41,7 @@ pub enum Awaited {
 }
 
 /// Which replace begins.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct BeginReplace<'a> {
     /// The name of a declared scope; none for all keys.
     pub scope: Option<&'a str>,
@@ -48,6 +49,20 @@ pub struct BeginReplace<'a> {
     pub streaming: bool,
     /// Waits for a running one to end.
     pub wait: bool,
+}
+
+impl<'a> BeginReplace<'a> {
+    pub fn list(scope: Option<&'a str>) -> Self {
+        BeginReplace { scope, streaming: false, wait: false }
+    }
+
+    pub fn stream(scope: Option<&'a str>) -> Self {
+        BeginReplace { scope, streaming: true, wait: false }
+    }
+
+    pub fn waiting(self) -> Self {
+        BeginReplace { wait: true, ..self }
+    }
 }
 
 /// How a lease ends.
@@ -96,6 +111,10 @@ pub trait RawQueue<K, V>: Sized {
     type Held: HeldLease<K, V> + Send;
     type Ticket: Send + Sync;
 
+    /// What the queue does to every incoming object. The calls below whose names say so expect it done.
+    fn transform_raw(&self, value: &mut V) -> Result<(), BoxError>;
+    fn change_transformed(&self, change: Change<K, V>) -> Result<(), Change<K, V>>;
+
     fn pop_raw(&self, deadline: Deadline) -> Result<Self::Held, PopTimeoutError>;
     fn pop_raw_async(&self) -> impl Future<Output = Result<Self::Held, Closed>> + Send;
     fn pop_batch_raw(&self, max: usize, deadline: Deadline) -> Result<Vec<Self::Held>, PopTimeoutError>;
@@ -113,13 +132,22 @@ pub trait RawQueue<K, V>: Sized {
         &self,
         ticket: Self::Ticket,
         list: Vec<(K, V)>,
+        transformed: bool,
     ) -> Result<Awaited, ReplaceError<K, V>>;
-    fn upsert_raw(&self, ticket: &Self::Ticket, key: K, value: V) -> Result<Upsert, UpsertError<K, V>>;
+    fn upsert_raw(
+        &self,
+        ticket: &Self::Ticket,
+        key: K,
+        value: V,
+        transformed: bool,
+    ) -> Result<Upsert, UpsertError<K, V>>;
     /// Ends the replace, whatever it returns.
     fn commit_raw(&self, ticket: Self::Ticket) -> Result<Awaited, CommitError>;
     fn abort_raw(&self, ticket: Self::Ticket);
 
     fn mark_raw(&self, version: Version) -> Result<Awaited, MarkError>;
+    /// Nobody will ask for this any more.
+    fn forget(&self, awaited: Awaited);
     /// `None` while it can still come; `Some(Err(Closed))` when it no longer can.
     fn check(&self, awaited: Awaited) -> Option<Result<(), Closed>>;
     fn wait_raw(&self, awaited: Awaited, deadline: Deadline) -> Result<(), WaitError>;

@@ -93,7 +93,7 @@ impl<'q, Q: DeltaQueue> Replace<'q, Q> {
     /// The queue was closed meanwhile, the transform rejected the object, or its key is not in the scope. The key
     /// and the object come back.
     pub fn upsert(&self, key: Q::Key, value: Q::Value) -> Result<Upsert, UpsertError<Q::Key, Q::Value>> {
-        self.queue.upsert_raw(self.ticket.as_ref().expect("the replace is open"), key, value)
+        self.upsert_as(key, value, false)
     }
 
     /// Ends the list: every key that exists, was not in it and was not changed since the replace began gets a
@@ -110,13 +110,24 @@ impl<'q, Q: DeltaQueue> Replace<'q, Q> {
 }
 
 impl<'q, Q: DeltaQueue> Replace<'q, Q> {
+    pub(crate) fn upsert_as(
+        &self,
+        key: Q::Key,
+        value: Q::Value,
+        transformed: bool,
+    ) -> Result<Upsert, UpsertError<Q::Key, Q::Value>> {
+        let ticket = self.ticket.as_ref().expect("the replace is open");
+        self.queue.upsert_raw(ticket, key, value, transformed)
+    }
+
     /// The whole list at once.
     pub(crate) fn finish_list(
         mut self,
         list: Vec<(Q::Key, Q::Value)>,
+        transformed: bool,
     ) -> Result<Completion<'q, Q>, ReplaceError<Q::Key, Q::Value>> {
         let ticket = self.ticket.take().expect("the replace is open");
-        let awaited = self.queue.replace_list_raw(ticket, list)?;
+        let awaited = self.queue.replace_list_raw(ticket, list, transformed)?;
         Ok(Completion::new(self.queue.clone(), awaited))
     }
 }
@@ -191,6 +202,12 @@ impl<'q, Q: DeltaQueue> Completion<'q, Q> {
     /// It can no longer come.
     pub fn wait_async(&self) -> impl Future<Output = Result<(), Closed>> + Send + '_ {
         self.queue.wait_raw_async(self.awaited)
+    }
+}
+
+impl<Q: DeltaQueue> Drop for Completion<'_, Q> {
+    fn drop(&mut self) {
+        self.queue.forget(self.awaited);
     }
 }
 

@@ -13,6 +13,13 @@ pub(crate) enum Before<O> {
 }
 
 impl<O> Before<O> {
+    pub(crate) fn into_object(self) -> Option<O> {
+        match self {
+            Before::Known(object) => Some(object),
+            Before::Absent | Before::CannotTell => None,
+        }
+    }
+
     pub(crate) fn object(&self) -> Option<&O> {
         match self {
             Before::Known(object) => Some(object),

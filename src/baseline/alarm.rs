@@ -5,11 +5,10 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use event_listener::Event;
-
 use crate::delay::Timer;
 
 use super::lock::lock;
+use super::sleepers::AsyncSleepers;
 
 pub(super) struct Alarm {
     timer: Option<Arc<dyn Timer>>,
@@ -20,7 +19,7 @@ struct Clock {
     state: Mutex<Armed>,
     /// The thread has something else to wait for.
     changed: Condvar,
-    sleepers: Arc<Event>,
+    sleepers: Arc<AsyncSleepers>,
 }
 
 #[derive(Default)]
@@ -31,7 +30,7 @@ struct Armed {
 }
 
 impl Alarm {
-    pub(super) fn new(timer: Option<Arc<dyn Timer>>, sleepers: Arc<Event>) -> Self {
+    pub(super) fn new(timer: Option<Arc<dyn Timer>>, sleepers: Arc<AsyncSleepers>) -> Self {
         let clock = Clock { state: Mutex::new(Armed::default()), changed: Condvar::new(), sleepers };
         Alarm { timer, clock: Arc::new(clock) }
     }
@@ -43,7 +42,8 @@ impl Alarm {
     /// The thread could not be started; the next call tries again.
     pub(super) fn arm(&self, at: Instant) -> io::Result<()> {
         let mut armed = lock(&self.clock.state);
-        if armed.next.is_some_and(|next| next <= at) {
+        // One that should have rung by now may have been lost: then it does not count.
+        if armed.next.is_some_and(|next| next <= at && next > Instant::now()) {
             return Ok(());
         }
         armed.next = Some(at);
@@ -96,7 +96,8 @@ impl Clock {
     /// The sleepers look for themselves what is due, and arm the next alarm if they sleep again.
     fn ring(&self, at: Instant) {
         self.disarm(at);
-        self.sleepers.notify(usize::MAX);
+        // All are woken: nobody's place has to be taken.
+        self.sleepers.wake(usize::MAX);
     }
 
     fn disarm(&self, at: Instant) {

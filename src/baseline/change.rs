@@ -6,6 +6,8 @@ use std::sync::Arc;
 use crate::builder::Known;
 use crate::delta::{Change, Object, RawDelta, RawKind};
 use crate::error::{BoxError, ChangeAllError, ChangeError, ChangeErrorKind};
+use crate::queue::DeltaQueue;
+use crate::raw::RawQueue;
 use crate::resolve::Before;
 
 use super::MutexDeltaFifo;
@@ -44,11 +46,19 @@ where
     S: BuildHasher + Send + Sync,
 {
     pub(super) fn change_one(&self, mut change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
+        if self.is_closed() {
+            // Before the transform: the value comes back as it was.
+            return Err(ChangeError { kind: ChangeErrorKind::Closed, change });
+        }
         if let Err(source) = self.transform_change(&mut change) {
             return Err(ChangeError { kind: ChangeErrorKind::Transform(source), change });
         }
-        self.offer(self.prepare(change))
-            .map_err(|offer| ChangeError { kind: ChangeErrorKind::Closed, change: offer.into_change() })
+        self.offer_one(change).map_err(|change| ChangeError { kind: ChangeErrorKind::Closed, change })
+    }
+
+    /// A change whose object is transformed.
+    pub(super) fn offer_one(&self, change: Change<K, V>) -> Result<(), Change<K, V>> {
+        self.offer(self.prepare(change)).map_err(Offer::into_change)
     }
 
     pub(super) fn change_many(
@@ -56,6 +66,10 @@ where
         changes: impl IntoIterator<Item = Change<K, V>>,
     ) -> Result<(), ChangeAllError<K, V>> {
         let mut changes: Vec<Change<K, V>> = changes.into_iter().collect();
+        if self.is_closed() && !changes.is_empty() {
+            let kind = ChangeErrorKind::Closed;
+            return Err(ChangeAllError { kind, index: 0, rest: changes, at: 0 });
+        }
         for index in 0..changes.len() {
             if let Err(source) = self.transform_change(&mut changes[index]) {
                 return Err(ChangeAllError {
@@ -76,10 +90,7 @@ where
     }
 
     fn transform_change(&self, change: &mut Change<K, V>) -> Result<(), BoxError> {
-        match (&self.transform, change.value_mut()) {
-            (Some(transform), Some(value)) => transform(value),
-            _ => Ok(()),
-        }
+        change.value_mut().map_or(Ok(()), |value| self.transform_raw(value))
     }
 
     /// All that can be done before the lock.

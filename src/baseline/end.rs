@@ -15,7 +15,7 @@ use crate::resolve::{Before, known_after};
 use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held, Origins};
 use super::lines::Lines;
-use super::lock::{read, write};
+use super::lock::{note_ended, read, write};
 use super::records::Records;
 use super::replaces::join;
 use super::state::State;
@@ -155,6 +155,7 @@ impl<K: Eq, V> State<K, V> {
         self.leased -= 1;
         let entry = self.entries.get_mut(held.slot);
         let lease = entry.lease.take().expect("the key is leased");
+        note_ended(lease.thread);
         self.marks.leave(lease.since);
         self.replaces.complete(&lease.debts);
         let left = known_after(&held.deltas).cloned();
@@ -167,10 +168,7 @@ impl<K: Eq, V> State<K, V> {
             // `held` keeps the key alive.
             self.entries.remove(held.slot);
             if let Some(Memory { records, record }) = memory {
-                let mut records = write(records);
-                let (record, old) = records.set(record, hash, &held.key, left);
-                records.settle(record, settled);
-                self.garbage.objects.extend(old);
+                write(records).remember(record, hash, &held.key, left.is_some(), settled);
             }
         }
         self.ended();
@@ -182,6 +180,7 @@ impl<K: Eq, V> State<K, V> {
         self.leased -= 1;
         let entry = self.entries.get_mut(held.slot);
         let mut lease = entry.lease.take().expect("the key is leased");
+        note_ended(lease.thread);
         self.replaces.deliver(&mut lease.debts);
         if let Some(discarded) = &mut self.discarded {
             discarded.keys += 1;
@@ -240,6 +239,7 @@ impl<K: Eq, V> State<K, V> {
             discarded.deltas += entry.depth() as u64;
             self.garbage.deltas.extend(entry.facts.drain(..));
             self.garbage.given_back.extend(entry.given_back.take().map(|given_back| *given_back));
+            self.garbage.objects.extend(entry.left.take().and_then(Before::into_object));
             self.replaces.fail(&std::mem::take(&mut entry.debts));
             self.marks.lose(entry.since);
             entry.origins = Origins::default();

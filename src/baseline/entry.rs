@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::delta::{DeltaList, Deltas, Object, RawKind};
+use crate::delta::{DeltaList, Deltas, Object, RawDelta, RawKind};
 use crate::raw::HeldLease;
 use crate::resolve::Before;
 
@@ -115,10 +115,10 @@ pub(super) struct Taken<K, V> {
 }
 
 impl<K, V> Taken<K, V> {
-    /// Whether the key is pending because a sweep said that it is gone.
+    /// Whether a deletion without a final object was accepted, for which the user's store was to have the object.
     pub(super) fn is_swept(&self) -> bool {
-        self.given_back.is_none()
-            && self.facts.first().is_some_and(|fact| fact.kind == RawKind::Tombstone && fact.object.is_none())
+        let unseen = |fact: &RawDelta<Object<V>>| fact.kind == RawKind::Tombstone && fact.object.is_none();
+        self.given_back.is_none() && self.facts.iter().any(unseen)
     }
 }
 

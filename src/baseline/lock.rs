@@ -1,15 +1,12 @@
 //! The lock, and what happens when it is released: sleepers are woken, and what was removed is dropped, outside it.
 
-use std::future::{Future, poll_fn};
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use event_listener::{Event, EventListener};
 use smallvec::SmallVec;
 
 use crate::delta::{Object, RawDelta};
@@ -19,6 +16,7 @@ use crate::raw::Deadline;
 use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held};
 use super::records::Records;
+use super::sleepers::AsyncSleepers;
 use super::state::State;
 
 /// Whom to wake.
@@ -80,52 +78,20 @@ impl<K, V> Default for Garbage<K, V> {
 pub(super) struct Sleepers {
     /// For keys.
     pub(super) items: Condvar,
-    pub(super) items_async: Arc<Event>,
+    pub(super) items_async: Arc<AsyncSleepers>,
     /// For the end of leases and replaces.
     pub(super) progress: Condvar,
-    pub(super) progress_async: Event,
-    waker_panicked: Arc<AtomicBool>,
-}
-
-/// A task's waker whose panics end here: they must reach neither who wakes nor the list of those to be woken.
-struct Contained {
-    waker: Waker,
-    panicked: Arc<AtomicBool>,
-}
-
-impl Wake for Contained {
-    fn wake(self: Arc<Self>) {
-        if catch_unwind(AssertUnwindSafe(|| self.waker.wake_by_ref())).is_err() {
-            // Relaxed: a note for `notify`.
-            self.panicked.store(true, Ordering::Relaxed);
-        }
-    }
+    pub(super) progress_async: AsyncSleepers,
 }
 
 impl Sleepers {
     pub(super) fn new() -> Self {
         Sleepers {
             items: Condvar::new(),
-            items_async: Arc::new(Event::new()),
+            items_async: Arc::default(),
             progress: Condvar::new(),
-            progress_async: Event::new(),
-            waker_panicked: Arc::default(),
+            progress_async: AsyncSleepers::default(),
         }
-    }
-
-    /// Waits to be notified. Whether that took any waiting.
-    pub(super) async fn wait(&self, mut listener: EventListener) -> bool {
-        let mut waited = false;
-        poll_fn(|context| {
-            let waker = context.waker().clone();
-            let contained = Contained { waker, panicked: Arc::clone(&self.waker_panicked) };
-            let waker = Waker::from(Arc::new(contained));
-            let polled = Pin::new(&mut listener).poll(&mut Context::from_waker(&waker));
-            waited |= polled.is_pending();
-            polled
-        })
-        .await;
-        waited
     }
 }
 
@@ -141,15 +107,20 @@ impl<K, V, S> MutexDeltaFifo<K, V, S> {
     ///
     /// Inside `process`, on the same thread: the lock is held.
     pub(super) fn lock(&self) -> Locked<'_, K, V, S> {
-        // Relaxed: a thread only looks for its own number, which it wrote itself.
-        let processing = self.processing.load(Ordering::Relaxed);
         assert!(
-            processing == 0 || processing != current_thread(),
+            !self.is_processing(),
             "a MutexDeltaFifo is locked while `process` runs user code, as client-go's DeltaFIFO is; \
              use leases to call the queue while processing"
         );
         // A panic under the lock comes from a key's `Eq`, before anything has changed.
         Locked { queue: self, guard: Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+
+    /// Whether this thread runs user code under the lock.
+    pub(super) fn is_processing(&self) -> bool {
+        // Relaxed: a thread only looks for its own number, which it wrote itself.
+        let processing = self.processing.load(Ordering::Relaxed);
+        processing != 0 && processing == current_thread()
     }
 
     /// Tells the error hook, whose panics end here.
@@ -167,9 +138,9 @@ impl<K, V, S> MutexDeltaFifo<K, V, S> {
             sleepers.items.notify_one();
         }
         let items = if wakes.all { usize::MAX } else { wakes.items };
-        self.notify(&sleepers.items_async, items);
+        self.wake_async(&sleepers.items_async, items);
         if let Some(earliest) = wakes.earliest {
-            if sleepers.items_async.total_listeners() > 0 {
+            if !sleepers.items_async.is_empty() {
                 self.arm(earliest);
             }
         }
@@ -178,21 +149,13 @@ impl<K, V, S> MutexDeltaFifo<K, V, S> {
             if wakes.progress_sleepers {
                 sleepers.progress.notify_all();
             }
-            self.notify(&sleepers.progress_async, usize::MAX);
+            self.wake_async(&sleepers.progress_async, usize::MAX);
         }
     }
 
-    /// Wakes async sleepers. If the waker of one panics, all others are woken: one of them must take its place.
-    fn notify(&self, event: &Event, mut sleepers: usize) {
-        loop {
-            event.notify_additional(sleepers);
-            // Relaxed: set in this call, by this thread; what another one sets is as good.
-            if !self.sleepers.waker_panicked.load(Ordering::Relaxed) {
-                return;
-            }
-            self.sleepers.waker_panicked.store(false, Ordering::Relaxed);
+    fn wake_async(&self, sleepers: &AsyncSleepers, count: usize) {
+        if sleepers.wake(count) {
             self.report(&ErrorEvent::WakerPanicked);
-            sleepers = usize::MAX;
         }
     }
 
@@ -280,17 +243,27 @@ impl<K, V, S> Drop for Locked<'_, K, V, S> {
     }
 }
 
-/// Lets others have a turn.
-pub(super) async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+thread_local! {
+    /// Borrowed leases that this thread popped, of all queues, and that were not ended by it. Ended by another thread
+    /// they still count, so this only says when there is nothing to look for.
+    static OWN_LEASES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread has popped a borrowed lease, or more.
+pub(super) fn note_popped(leases: usize) {
+    OWN_LEASES.set(OWN_LEASES.get() + leases);
+}
+
+/// A lease that `thread` popped has ended, or is borrowed no more.
+pub(super) fn note_ended(thread: u64) {
+    if thread == current_thread() {
+        OWN_LEASES.set(OWN_LEASES.get().saturating_sub(1));
+    }
+}
+
+/// Whether this thread may hold a borrowed lease.
+pub(super) fn may_hold_leases() -> bool {
+    OWN_LEASES.get() > 0
 }
 
 /// A number for the calling thread; never 0.

@@ -14,6 +14,7 @@ mod pop;
 mod records;
 mod replace;
 mod replaces;
+mod sleepers;
 mod state;
 mod sweep;
 mod table;
@@ -33,8 +34,8 @@ use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Tran
 use crate::delay::Backoff;
 use crate::delta::Change;
 use crate::error::{
-    BeginReplaceError, ChangeAllError, ChangeError, Closed, CommitError, MarkError, PopTimeoutError,
-    ReplaceError, ResyncError, UpsertError, WaitError,
+    BeginReplaceError, BoxError, ChangeAllError, ChangeError, Closed, CommitError, MarkError,
+    PopTimeoutError, ReplaceError, ResyncError, ResyncKeyError, UpsertError, WaitError,
 };
 use crate::lease::{Lease, Outcome};
 use crate::queue::{DeltaQueue, Discarded};
@@ -55,10 +56,15 @@ pub use view::{MutexKnown, MutexSnapshot};
 ///
 /// # Progress
 ///
-/// Every call but [`has_synced`](DeltaQueue::has_synced) and [`has_delivered`](DeltaQueue::has_delivered) takes the
-/// mutex and waits for whoever holds it. It is held for O(1), except by a list of changes or a batch (O(length)), by
-/// `replace`, `resync` and `close_discard` (O(keys)), and by [`process`](DeltaQueue::process), which runs user code
-/// under it as client-go's `Pop` does. Reading the known objects waits only for pops, and pops for readers.
+/// Every call takes the mutex and waits for whoever holds it, but `has_synced`, `has_delivered` and `is_closed`, which
+/// are wait-free, and `known` and `snapshot`, which wait for the known objects' own lock. The mutex is held for O(1),
+/// except by a list of changes or a batch (O(length)); by `replace`, a `commit`, the end of a streaming replace, `resync`
+/// and `close_discard` (O(keys)); by `close` (O(delayed)); by a wait of a thread that holds a borrowed lease (O(pending
+/// and leased)); and by [`process`](DeltaQueue::process), which runs user code under it as client-go's `Pop` does. The
+/// known objects' lock is held for O(1) by pops, and by the ends of leases while a replace is open; for O(n) by
+/// `snapshot`, by iterators when they are made, and by what goes over all keys.
+///
+/// While a replace is open, the queue remembers every key that is deleted meanwhile; a forgotten replace is open for ever.
 ///
 /// User code runs under no lock, but for a key's `Eq` and for `process`. A call to the queue from inside `process`
 /// panics, where client-go would deadlock; the panic abandons the lease. Use leases instead:
@@ -85,6 +91,8 @@ pub struct MutexDeltaFifo<K, V, S = RandomState> {
     /// The thread that runs user code under the lock; 0 if none does.
     processing: AtomicU64,
     synced: AtomicBool,
+    /// The state's flag, for a look without the lock.
+    closed: AtomicBool,
     delivered: AtomicBool,
     hasher: Arc<S>,
     known: Known<K, V>,
@@ -159,6 +167,7 @@ where
             sleepers,
             processing: AtomicU64::new(0),
             synced: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             delivered: AtomicBool::new(false),
             hasher: Arc::new(builder.hasher),
             known: builder.known,
@@ -186,7 +195,7 @@ where
         self.resync_all()
     }
 
-    fn resync_key(&self, key: K) -> Result<bool, Closed> {
+    fn resync_key(&self, key: K) -> Result<bool, ResyncKeyError<K>> {
         self.resync_one(key)
     }
 
@@ -213,7 +222,8 @@ where
     }
 
     fn is_closed(&self) -> bool {
-        self.lock().closed
+        // Acquire: pairs with `close_now` (Release); what came before the close is visible.
+        self.closed.load(Ordering::Acquire)
     }
 
     fn close_discard(&self) -> Discarded {
@@ -250,6 +260,17 @@ where
     type Held = Held<K, V>;
     type Ticket = Ticket;
 
+    fn transform_raw(&self, value: &mut V) -> Result<(), BoxError> {
+        match &self.transform {
+            Some(transform) => transform(value),
+            None => Ok(()),
+        }
+    }
+
+    fn change_transformed(&self, change: Change<K, V>) -> Result<(), Change<K, V>> {
+        self.offer_one(change)
+    }
+
     fn pop_raw(&self, deadline: Deadline) -> Result<Held<K, V>, PopTimeoutError> {
         self.pop_blocking(1, deadline).map(one)
     }
@@ -282,12 +303,23 @@ where
         self.begin(how)
     }
 
-    fn replace_list_raw(&self, ticket: Ticket, list: Vec<(K, V)>) -> Result<Awaited, ReplaceError<K, V>> {
-        self.replace_listed(ticket, list)
+    fn replace_list_raw(
+        &self,
+        ticket: Ticket,
+        list: Vec<(K, V)>,
+        transformed: bool,
+    ) -> Result<Awaited, ReplaceError<K, V>> {
+        self.replace_listed(ticket, list, transformed)
     }
 
-    fn upsert_raw(&self, ticket: &Ticket, key: K, value: V) -> Result<Upsert, UpsertError<K, V>> {
-        self.upsert_one(ticket, key, value)
+    fn upsert_raw(
+        &self,
+        ticket: &Ticket,
+        key: K,
+        value: V,
+        transformed: bool,
+    ) -> Result<Upsert, UpsertError<K, V>> {
+        self.upsert_one(ticket, key, value, transformed)
     }
 
     fn commit_raw(&self, ticket: Ticket) -> Result<Awaited, CommitError> {
@@ -304,6 +336,13 @@ where
             return Err(MarkError { version });
         }
         Ok(Awaited::Mark(state.marks.mark(version)))
+    }
+
+    fn forget(&self, awaited: Awaited) {
+        // Inside `process` the lock is held; what is not forgotten then is forgotten when it is complete.
+        if let (Awaited::Replace(number), false) = (awaited, self.is_processing()) {
+            self.lock().replaces.forget(number);
+        }
     }
 
     fn check(&self, awaited: Awaited) -> Option<Result<(), Closed>> {

@@ -17,7 +17,8 @@ use crate::resolve::Before;
 
 use super::MutexDeltaFifo;
 use super::entry::{Held, Taken};
-use super::lock::{Locked, current_thread, yield_now};
+use super::lock::{Locked, current_thread};
+use super::sleepers::yield_now;
 use super::state::{Next, State};
 
 /// Leases that were taken in one step, in the order of the line.
@@ -38,7 +39,8 @@ struct Asking<'q, K: Eq, V, S> {
 impl<K: Eq, V, S> Drop for Asking<'_, K, V, S> {
     fn drop(&mut self) {
         if let Some(taken) = self.taken.take() {
-            self.queue.lock().untake(taken);
+            // To the tail: a store that panics over one key for ever must not hold up all others.
+            self.queue.lock().untake(taken, false);
         }
     }
 }
@@ -90,7 +92,7 @@ where
             if let Some(earliest) = earliest {
                 self.arm(earliest);
             }
-            if !self.sleepers.wait(listener).await {
+            if !self.sleepers.items_async.wait(listener).await {
                 // A timer that always rings at once must not keep this poll going for ever.
                 yield_now().await;
             }
@@ -201,8 +203,8 @@ where
         let before = match taken.left.take() {
             // What the last lease left is newer than what its consumer may have stored.
             Some(left) => left,
-            // Appended because the store listed the key. It has lost the object since: that is a deletion, of an
-            // object that nobody can show.
+            // Appended because the store had the key. It has lost the object since: that is a deletion, of an object
+            // that nobody can show.
             None if matches!(known, Before::Absent) && taken.is_swept() => Before::CannotTell,
             None => known,
         };

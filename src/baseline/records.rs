@@ -8,16 +8,24 @@ use super::table::{Slot, Table};
 
 pub(super) struct Record<V> {
     pub(super) object: Option<Object<V>>,
+    /// Where the known objects are elsewhere: whether the key existed when its last lease ended.
+    pub(super) live: bool,
     /// The settled number of a key whose entry is gone. Kept current only while a replace is open: later replaces
     /// have higher numbers.
     pub(super) settled: u64,
+}
+
+impl<V> Record<V> {
+    pub(super) fn exists(&self) -> bool {
+        self.object.is_some() || self.live
+    }
 }
 
 /// What is known of keys that may have no entry.
 ///
 /// In a queue that keeps the known objects itself, a record stands for a known object, or, while a replace is open,
 /// for a key that is gone. Otherwise there are records while a replace is open only, of the keys whose leases ended
-/// meanwhile, with what these left.
+/// meanwhile. So an open replace remembers keys, never objects.
 pub(super) struct Records<K, V> {
     pub(super) table: Table<K, Record<V>>,
     /// Records with an object.
@@ -49,12 +57,19 @@ impl<K, V> Records<K, V> {
                 self.objects -= usize::from(old.is_some());
                 (slot, old)
             }
-            None => (self.table.insert(hash, Arc::clone(key), Record { object, settled: 0 }), None),
+            None => {
+                (self.table.insert(hash, Arc::clone(key), Record { object, live: false, settled: 0 }), None)
+            }
         }
     }
 
-    pub(super) fn settle(&mut self, slot: Slot, settled: u64) {
+    /// Keeps what an open replace may ask of a key whose entry goes.
+    pub(super) fn remember(&mut self, slot: Option<Slot>, hash: u64, key: &Arc<K>, live: bool, settled: u64) {
+        let slot = slot.unwrap_or_else(|| {
+            self.table.insert(hash, Arc::clone(key), Record { object: None, live, settled })
+        });
         let record = self.table.get_mut(slot);
+        record.live = live && record.object.is_none();
         record.settled = record.settled.max(settled);
     }
 

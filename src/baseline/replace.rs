@@ -9,7 +9,7 @@ use crate::delta::{Object, RawDelta, RawKind};
 use crate::error::{
     BeginReplaceError, CommitError, ReplaceError, ReplaceErrorKind, UpsertError, UpsertErrorKind,
 };
-use crate::raw::{Awaited, BeginReplace, Deadline};
+use crate::raw::{Awaited, BeginReplace, Deadline, RawQueue};
 use crate::replace::Upsert;
 
 use super::MutexDeltaFifo;
@@ -83,12 +83,13 @@ where
         ticket: &Ticket,
         key: K,
         mut value: V,
+        transformed: bool,
     ) -> Result<Upsert, UpsertError<K, V>> {
         if let Err(scope) = self.in_scope(ticket, &key) {
             return Err(UpsertError { kind: UpsertErrorKind::OutOfScope(scope), key, value });
         }
-        if let Some(transform) = &self.transform {
-            if let Err(source) = transform(&mut value) {
+        if !transformed {
+            if let Err(source) = self.transform_raw(&mut value) {
                 return Err(UpsertError { kind: UpsertErrorKind::Transform(source), key, value });
             }
         }
@@ -128,10 +129,11 @@ where
         &self,
         ticket: Ticket,
         mut list: Vec<(K, V)>,
+        transformed: bool,
     ) -> Result<Awaited, ReplaceError<K, V>> {
         let mut running = Running { queue: self, ticket, ended: false };
         let number = running.ticket.number;
-        let sweep = match self.check_list(&running.ticket, &mut list) {
+        let sweep = match self.check_list(&running.ticket, &mut list, transformed) {
             Ok(()) => self.prepare_sweep(&running.ticket).map_err(ReplaceErrorKind::ListKeys),
             Err(kind) => Err(kind),
         };
@@ -190,13 +192,20 @@ where
         }
     }
 
-    fn check_list(&self, ticket: &Ticket, list: &mut [(K, V)]) -> Result<(), ReplaceErrorKind> {
+    fn check_list(
+        &self,
+        ticket: &Ticket,
+        list: &mut [(K, V)],
+        transformed: bool,
+    ) -> Result<(), ReplaceErrorKind> {
         for (index, (key, _)) in list.iter().enumerate() {
             self.in_scope(ticket, key).map_err(|scope| ReplaceErrorKind::OutOfScope { index, scope })?;
         }
-        let Some(transform) = &self.transform else { return Ok(()) };
+        if transformed {
+            return Ok(());
+        }
         for (index, (_, value)) in list.iter_mut().enumerate() {
-            transform(value).map_err(|source| ReplaceErrorKind::Transform { index, source })?;
+            self.transform_raw(value).map_err(|source| ReplaceErrorKind::Transform { index, source })?;
         }
         Ok(())
     }

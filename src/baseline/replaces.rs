@@ -142,6 +142,13 @@ impl Replaces {
         }
     }
 
+    /// Nobody will ask for this replace any more.
+    pub(super) fn forget(&mut self, replace: u64) {
+        if !self.is_first(replace) {
+            self.batches.remove(&replace);
+        }
+    }
+
     /// Drops all streaming replaces, as a close does.
     pub(super) fn cut_streaming(&mut self) {
         let cut: Vec<u64> =
@@ -174,6 +181,8 @@ impl Replaces {
         if debts.iter().any(|debt| debt.replace == replace) {
             return;
         }
+        // Nobody asks for these any more. So a key owes no more replaces than there are handles to wait for.
+        debts.retain(|debt| self.batches.contains_key(&debt.replace));
         if let Some(batch) = self.batches.get_mut(&replace) {
             batch.outstanding += 1;
             batch.undelivered += 1;
@@ -212,7 +221,7 @@ impl Replaces {
     }
 
     fn settle(&mut self, replace: u64) {
-        let batch = &self.batches[&replace];
+        let Some(batch) = self.batches.get(&replace) else { return };
         if batch.committed && batch.outstanding == 0 {
             self.batches.remove(&replace);
             for first in &mut self.scopes {

@@ -12,7 +12,7 @@ use crate::resolve::{Before, known_after, resolve};
 
 use super::entry::{Entry, GivenBack, Held, OpenLease, Origins, Taken};
 use super::lines::{Lines, Place};
-use super::lock::{Garbage, Wakes, read, write};
+use super::lock::{Garbage, Wakes, note_ended, note_popped, read, write};
 use super::marks::Marks;
 use super::records::Records;
 use super::replaces::{Replaces, join};
@@ -142,8 +142,15 @@ impl<K: Eq, V> State<K, V> {
         }
     }
 
-    /// Puts an entry at the tail of the line that its deltas belong in.
+    /// Puts an entry at the tail of the line that its deltas belong in, behind delayed keys whose time has come.
     pub(super) fn line_up(&mut self, slot: Slot) {
+        if self.lines.earliest().is_some() {
+            self.promote(Some(Instant::now()));
+        }
+        self.put_in_line(slot);
+    }
+
+    fn put_in_line(&mut self, slot: Slot) {
         let entry = self.entries.get_mut(slot);
         entry.place = if entry.origins.within(self.background) {
             self.lines.push_background(slot)
@@ -156,7 +163,7 @@ impl<K: Eq, V> State<K, V> {
     /// Puts delayed keys in line whose time has come; all of them if `now` is none.
     pub(super) fn promote(&mut self, now: Option<Instant>) {
         while let Some(slot) = self.lines.pop_due(now) {
-            self.line_up(slot);
+            self.put_in_line(slot);
         }
     }
 
@@ -230,10 +237,15 @@ impl<K: Eq, V> State<K, V> {
         self.lines.pop();
         self.pending -= 1;
         self.leased += 1;
+        if self.is_finished() {
+            // The last one: nobody else has anything to wait for.
+            self.wakes.all = true;
+        }
         let key = Arc::clone(self.entries.key(slot));
         let entry = self.entries.get_mut(slot);
         entry.place = Place::Nowhere;
         let initial = self.replaces.owes_first(&entry.debts);
+        note_popped(usize::from(thread != 0));
         entry.lease = Some(OpenLease {
             thread,
             live: entry.exists(),
@@ -251,12 +263,13 @@ impl<K: Eq, V> State<K, V> {
         }
     }
 
-    /// Puts back what was taken, where it stood: nobody has seen it.
-    pub(super) fn untake(&mut self, taken: Taken<K, V>) {
+    /// Puts back what was taken, as if nobody had seen it: where it stood, or at the tail.
+    pub(super) fn untake(&mut self, taken: Taken<K, V>, where_it_stood: bool) {
         self.pending += 1;
         self.leased -= 1;
         let entry = self.entries.get_mut(taken.slot);
         let lease = entry.lease.take().expect("the key is leased");
+        note_ended(lease.thread);
         let newer = std::mem::replace(&mut entry.facts, taken.facts);
         let newer_debts = std::mem::replace(&mut entry.debts, lease.debts);
         entry.given_back = taken.given_back;
@@ -273,9 +286,13 @@ impl<K: Eq, V> State<K, V> {
             append(&mut entry.facts, fact, self.compression, &mut self.garbage.deltas);
         }
         self.merged += (self.garbage.deltas.len() - before) as u64;
-        entry.place = self.lines.push_front(taken.slot);
+        if where_it_stood {
+            entry.place = self.lines.push_front(taken.slot);
+            self.wakes.items += 1;
+        } else {
+            self.line_up(taken.slot);
+        }
         self.replaces.complete(&twice);
-        self.wakes.items += 1;
         if self.discarded.is_some() {
             self.discard();
         }
@@ -284,7 +301,7 @@ impl<K: Eq, V> State<K, V> {
     /// The lease no longer counts as one of the thread that popped it.
     pub(super) fn disown(&mut self, held: &Held<K, V>) {
         if let Some(lease) = &mut self.entries.get_mut(held.slot).lease {
-            lease.thread = 0;
+            note_ended(std::mem::take(&mut lease.thread));
         }
     }
 
@@ -292,14 +309,17 @@ impl<K: Eq, V> State<K, V> {
     pub(super) fn unlease(&mut self, held: Held<K, V>) {
         let given_back =
             GivenBack { deltas: held.deltas, previous: held.previous, attempts: held.attempts - 1 };
-        self.untake(Taken {
-            slot: held.slot,
-            key: held.key,
-            facts: Default::default(),
-            given_back: Some(Box::new(given_back)),
-            left: None,
-            initial: held.initial,
-        });
+        self.untake(
+            Taken {
+                slot: held.slot,
+                key: held.key,
+                facts: Default::default(),
+                given_back: Some(Box::new(given_back)),
+                left: None,
+                initial: held.initial,
+            },
+            true,
+        );
     }
 
     /// Opens the lease of a key that was taken; none if its facts came to nothing, and then it is over.
@@ -324,12 +344,18 @@ impl<K: Eq, V> State<K, V> {
         previous: Option<Object<V>>,
     ) -> Held<K, V> {
         let (given_back, previous, attempts) = match taken.given_back {
-            Some(given_back) => (given_back.deltas, given_back.previous, given_back.attempts + 1),
+            Some(given_back) => {
+                self.garbage.objects.extend(previous);
+                (given_back.deltas, given_back.previous, given_back.attempts + 1)
+            }
             None => (Default::default(), previous, 1),
         };
         let resolved = resolve(&before, given_back, taken.facts, self.compression);
         self.merged += resolved.merged.len() as u64;
         self.garbage.deltas.extend(resolved.merged);
+        // These may be the last handles of their objects.
+        self.garbage.objects.extend(before.into_object());
+        self.garbage.objects.extend(taken.left.and_then(Before::into_object));
         let entry = self.entries.get_mut(taken.slot);
         entry.lease.as_mut().expect("the key is leased").live = known_after(&resolved.deltas).is_some();
         Held {

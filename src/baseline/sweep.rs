@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::builder::Known;
 use crate::delta::{RawDelta, RawKind};
-use crate::error::{BoxError, Closed, ErrorEvent, ResyncError};
+use crate::error::{BoxError, ErrorEvent, ResyncError, ResyncKeyError};
 
 use super::MutexDeltaFifo;
 use super::entry::Entry;
@@ -52,7 +52,7 @@ where
     }
 
     /// The keys of the user's store, if there is one.
-    fn list_store(&self) -> Result<Vec<(u64, Arc<K>)>, BoxError> {
+    pub(super) fn list_store(&self) -> Result<Vec<(u64, Arc<K>)>, BoxError> {
         let Known::Store(store) = &self.known else { return Ok(Vec::new()) };
         match store.keys() {
             Ok(keys) => {
@@ -93,7 +93,7 @@ where
         Ok(count)
     }
 
-    pub(super) fn resync_one(&self, key: K) -> Result<bool, Closed> {
+    pub(super) fn resync_one(&self, key: K) -> Result<bool, ResyncKeyError<K>> {
         let hash = self.hasher.hash_one(&key);
         let stored = match self.known {
             // A store that cannot tell skips the key.
@@ -103,7 +103,7 @@ where
         let mut key = Some(key);
         let mut state = self.lock();
         if state.closed {
-            return Err(Closed);
+            return Err(ResyncKeyError { key: key.take().expect("the key is here") });
         }
         let wanted = key.as_ref().expect("the key is here");
         if state.entries.find(hash, wanted).is_some() {
@@ -142,7 +142,7 @@ impl<K: Eq, V> State<K, V> {
         let records = read(records);
         let take_record = |slot: Slot| {
             let record = records.table.get(slot);
-            record.object.is_some() && old(record.settled) && !matches!(known, Known::None)
+            record.exists() && old(record.settled) && !matches!(known, Known::None)
         };
         match &sweep.candidates {
             None => {
@@ -200,7 +200,7 @@ impl<K: Eq, V> State<K, V> {
 
     /// Records with an object whose keys have no entry.
     fn idle<'r>(&'r self, records: &'r Records<K, V>) -> impl Iterator<Item = Slot> + 'r {
-        let known = records.table.iter().filter(|(_, _, record)| record.object.is_some());
+        let known = records.table.iter().filter(|(_, _, record)| record.exists());
         known
             .filter(|(slot, key, _)| self.entries.find(records.table.hash(*slot), &***key).is_none())
             .map(|(slot, _, _)| slot)

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crate::builder::Known;
 use crate::delta::Object;
-use crate::error::ErrorEvent;
 use crate::known::{KnownObject, KnownView};
 use crate::resolve::Before;
 
@@ -48,17 +47,15 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
-    fn stored_keys(&self) -> Vec<K> {
-        let Known::Store(store) = &self.known else { return Vec::new() };
-        store.keys().unwrap_or_else(|error| {
-            self.report(&ErrorEvent::StoreKeys { error: &*error });
-            Vec::new()
-        })
+    /// The keys of the user's store, each once; none if it cannot list them.
+    fn stored_keys(&self) -> Vec<Arc<K>> {
+        let keys = self.list_store().unwrap_or_default();
+        keys.into_iter().map(|(_, key)| key).collect()
     }
 
     fn stored(&self) -> impl Iterator<Item = KnownObject<K, V>> {
         self.stored_keys().into_iter().filter_map(|key| match self.ask_store(&key) {
-            Before::Known(object) => Some(KnownObject::new(Arc::new(key), object)),
+            Before::Known(object) => Some(KnownObject::new(key, object)),
             Before::Absent | Before::CannotTell => None,
         })
     }
@@ -80,9 +77,16 @@ where
 
     pub(super) fn clone_known(&self) -> MutexSnapshot<K, V, S> {
         let mut table = Table::new();
-        for known in self.all_known() {
-            let hash = self.hasher.hash_one(known.key());
-            if matches!(self.known, Known::Inside) || table.find(hash, known.key()).is_none() {
+        if let Known::Inside = self.known {
+            let records = read(&self.records);
+            for (slot, key, record) in records.table.iter() {
+                if let Some(object) = &record.object {
+                    table.insert(records.table.hash(slot), Arc::clone(key), Arc::clone(object));
+                }
+            }
+        } else {
+            for known in self.stored() {
+                let hash = self.hasher.hash_one(known.key());
                 table.insert(hash, known.shared_key(), known.shared_object());
             }
         }
@@ -111,9 +115,10 @@ where
             }
             Known::None => None,
             Known::Store(_) => {
-                let key = self.queue.stored_keys().into_iter().find(|stored| stored.borrow() == key)?;
+                let mut keys = self.queue.stored_keys().into_iter();
+                let key = keys.find(|stored| (**stored).borrow() == key)?;
                 match self.queue.ask_store(&key) {
-                    Before::Known(object) => Some(KnownObject::new(Arc::new(key), object)),
+                    Before::Known(object) => Some(KnownObject::new(key, object)),
                     Before::Absent | Before::CannotTell => None,
                 }
             }

@@ -9,7 +9,7 @@ use crate::queue::Discarded;
 use crate::raw::{Awaited, Deadline};
 
 use super::MutexDeltaFifo;
-use super::lock::current_thread;
+use super::lock::{current_thread, may_hold_leases};
 use super::state::State;
 
 impl<K, V, S> MutexDeltaFifo<K, V, S>
@@ -25,7 +25,7 @@ where
             if let Some(result) = state.check(awaited) {
                 return result.map_err(|Closed| WaitError::Closed);
             }
-            if state.holds_back(awaited, thread) {
+            if may_hold_leases() && state.holds_back(awaited, thread) {
                 return Err(WaitError::WouldDeadlock);
             }
             match deadline {
@@ -43,7 +43,7 @@ where
             if let Some(result) = checked {
                 return result;
             }
-            self.sleepers.wait(listener).await;
+            self.sleepers.progress_async.wait(listener).await;
         }
     }
 
@@ -53,6 +53,8 @@ where
             return false;
         }
         state.closed = true;
+        // Release: pairs with `is_closed` (Acquire).
+        self.closed.store(true, Ordering::Release);
         state.replaces.cut_streaming();
         state.promote(None);
         self.replace_ended(&mut state);

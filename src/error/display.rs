@@ -152,6 +152,18 @@ impl Display for ResyncError {
     }
 }
 
+impl<K: Debug> Display for ResyncKeyError<K> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "resync of key {:?}: {CLOSED}", self.key)
+    }
+}
+
+impl<K: Debug> Debug for ResyncKeyError<K> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "ResyncKeyError({self})")
+    }
+}
+
 impl Display for MarkError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "mark {}: {CLOSED}", self.version)
@@ -196,6 +208,7 @@ impl Error for PopTimeoutError {}
 impl Error for WaitError {}
 impl Error for BeginReplaceError {}
 impl Error for MarkError {}
+impl<K: Debug> Error for ResyncKeyError<K> {}
 
 impl<K: Debug, V> Error for ChangeError<K, V> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
