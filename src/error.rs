@@ -325,6 +325,7 @@ pub enum ResyncError {
 /// queue.close();
 /// assert_eq!(queue.resync_key("a").unwrap_err().key, "a");
 /// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ResyncKeyError<K> {
     /// The key that was to be resynced.
     pub key: K,

@@ -108,6 +108,13 @@ impl Options {
         {
             return Err(format!("the reference {missing} does not run"));
         }
+        // Each producer makes the same number of changes; with none at all there is nothing to time.
+        if let Some((producers, _)) = self.threads.iter().find(|(producers, _)| self.changes < *producers) {
+            return Err(format!(
+                "--changes {} is too few for {producers} producers: each must make at least one",
+                self.changes
+            ));
+        }
         for &known in &self.known {
             for &(producers, _) in &self.threads {
                 let keys = known / producers;
@@ -136,8 +143,17 @@ fn json(parser: &mut lexopt::Parser) -> Json {
     }
 }
 
-fn list<T>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
-    text.split(',').map(|part| item(part.trim())).collect()
+/// Nothing may be there twice: it would run twice, and be found once.
+fn list<T: PartialEq>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let mut items = Vec::new();
+    for part in text.split(',') {
+        let item = item(part.trim())?;
+        if items.contains(&item) {
+            return Err(format!("{:?} is there twice", part.trim()));
+        }
+        items.push(item);
+    }
+    Ok(items)
 }
 
 fn positive(text: &str) -> Result<usize, String> {
@@ -220,5 +236,28 @@ mod tests {
         }
         assert!(options("compare --peers B1 --reference B3").is_err());
         assert!(options("compare --known 100 --threads 4x4").is_err());
+    }
+
+    #[test]
+    fn every_producer_has_something_to_do() {
+        assert!(options("compare --quick --changes 2").is_ok());
+        for (arguments, producers) in [("--changes 1", 2), ("--changes 3 --threads 1x1,4x1", 4)] {
+            let error = options(&format!("compare {arguments}")).err().expect("too few changes");
+            assert!(error.contains(&format!("too few for {producers} producers")), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_measured_twice() {
+        for list in [
+            "--peers B1,B3,b1",
+            "--reference B1,B1",
+            "--known 1000,1_000",
+            "--threads 1x1,2x2,1x1",
+            "--batch 1,32,32",
+        ] {
+            let error = options(&format!("compare {list}")).err().expect(list);
+            assert!(error.contains("is there twice"), "{error}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The program starts itself once per allocator; the child measures and writes its report as JSON to standard output, the
 //! parent reads it and prints what was asked for.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rand::seq::SliceRandom;
 use crate::allocator::{self, Allocator};
 use crate::cli::{Json, Options};
 use crate::machine::{Machine, Watch};
+use crate::output::{self, JsonFile};
 use crate::report::{CaseReport, PeerReport, Report, Row, Void};
 use crate::workload::{Case, KeySet};
 
@@ -28,9 +29,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         serde_json::to_writer(io::stdout().lock(), &measure(options))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // A name that cannot be written to should be known before an hour of measuring, not after.
+    let file = match &options.json {
+        Some(Json::File(path)) => Some(JsonFile::open(path)?),
+        _ => None,
+    };
     let reports: Vec<Report> =
         options.allocators.iter().map(|&allocator| child(allocator)).collect::<Result<_>>()?;
-    print(&reports, options.json.as_ref())?;
+    let written = file.map_or(Ok(()), |file| file.write(&reports));
+    let printed = print(&reports, matches!(options.json, Some(Json::Instead)));
+    written?;
+    printed?;
     // A void run is an error of the queue or of the harness, never a matter of noise.
     Ok(if reports.iter().all(|report| report.valid) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -57,21 +66,13 @@ fn child(allocator: Allocator) -> Result<Report> {
     Ok(report)
 }
 
-fn print(reports: &[Report], json: Option<&Json>) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match json {
-        Some(Json::Instead) => {
-            serde_json::to_writer_pretty(&mut out, reports)?;
-            writeln!(out)?;
-            return Ok(());
-        }
-        Some(Json::File(path)) => std::fs::write(path, serde_json::to_string_pretty(reports)? + "\n")?,
-        None => {}
-    }
-    for report in reports {
-        writeln!(out, "{}", report.table())?;
-    }
-    Ok(())
+fn print(reports: &[Report], as_json: bool) -> Result<()> {
+    let text = if as_json {
+        output::json(reports)?
+    } else {
+        reports.iter().map(|report| report.table() + "\n").collect()
+    };
+    Ok(output::say(&text)?)
 }
 
 fn measure(options: &Options) -> Report {

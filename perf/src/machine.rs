@@ -43,10 +43,26 @@ impl Disturbance {
     /// peer may print the better figure.
     const TOLERABLE_PERCENT: f64 = 3.0;
 
-    pub(crate) fn is_tolerable(&self) -> bool {
-        let taken = self.steal_percent.unwrap_or(0.0) + self.others_percent.unwrap_or(0.0);
-        taken <= Self::TOLERABLE_PERCENT
+    pub(crate) fn verdict(&self) -> Verdict {
+        let shares = [self.steal_percent, self.others_percent];
+        // One share alone may be too much, whatever the other is.
+        if shares.iter().flatten().sum::<f64>() > Self::TOLERABLE_PERCENT {
+            Verdict::Busy
+        } else if shares.contains(&None) {
+            Verdict::Unknown
+        } else {
+            Verdict::Quiet
+        }
     }
+}
+
+/// Whether the machine was left to the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Quiet,
+    Busy,
+    /// The system does not tell; that is no sign of quiet.
+    Unknown,
 }
 
 /// Taken before a measurement; [`Watch::end`] says what happened since.
@@ -167,6 +183,22 @@ mod tests {
             assert_eq!(Ticks::parse(nonsense, &own(1, 1)), None);
         }
         assert_eq!(Ticks::parse("cpu  10 0 10 80 0 0 0 0 0 0", "4711 (name) R 1"), None);
+    }
+
+    #[test]
+    fn only_what_was_measured_is_quiet() {
+        for (steal_percent, others_percent, verdict) in [
+            (Some(1.0), Some(2.0), Verdict::Quiet),
+            (Some(2.0), Some(1.5), Verdict::Busy),
+            (None, None, Verdict::Unknown),
+            (None, Some(0.0), Verdict::Unknown),
+            (Some(0.0), None, Verdict::Unknown),
+            (None, Some(3.5), Verdict::Busy),
+        ] {
+            let disturbance =
+                Disturbance { load_before: None, load_after: None, steal_percent, others_percent };
+            assert_eq!(disturbance.verdict(), verdict, "{disturbance:?}");
+        }
     }
 
     #[test]

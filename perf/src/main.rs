@@ -9,30 +9,31 @@ mod allocator;
 mod cli;
 mod compare;
 mod machine;
+mod output;
 mod peers;
 mod report;
 mod stats;
 mod workload;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let command = match cli::parse(lexopt::Parser::from_env()) {
         Ok(command) => command,
         Err(error) => {
-            eprintln!("{error}\n\n{}", cli::HELP);
-            return ExitCode::from(2);
+            return refuse(&format!("{error}\n\n{}", cli::HELP));
         }
     };
     let result = match &command {
         cli::Command::Compare(options) => compare::run(options),
-        cli::Command::Help => {
-            print!("{}", cli::HELP);
-            Ok(ExitCode::SUCCESS)
-        }
+        cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("{error}");
-        ExitCode::from(2)
-    })
+    result.unwrap_or_else(|error| refuse(&error.to_string()))
+}
+
+fn refuse(message: &str) -> ExitCode {
+    // Unlike `eprintln!` no panic if nobody listens: the status says it too.
+    let _ = writeln!(io::stderr(), "{message}");
+    ExitCode::from(2)
 }

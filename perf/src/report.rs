@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
-use crate::machine::{Disturbance, Machine};
+use crate::machine::{Disturbance, Machine, Verdict};
 use crate::stats::Estimate;
 
 /// One process, one allocator.
@@ -106,28 +106,35 @@ impl Report {
         for case in &self.cases {
             case.write_void(&mut text);
         }
-        if !self.disturbance.is_tolerable() {
-            text.push_str(
-                "The machine was busy with something else: these figures say that all works, not how fast.\n",
-            );
-        }
+        text.push_str(match self.disturbance.verdict() {
+            Verdict::Quiet => "",
+            Verdict::Busy => {
+                "The machine was busy with something else: these figures say that all works, not how fast.\n"
+            }
+            Verdict::Unknown => {
+                "Whether the machine was busy with something else is not known: nor is what these figures are worth.\n"
+            }
+        });
         text
     }
 
     fn heading(&self) -> String {
         let Machine { nproc, cpu, kernel, rustc, commit } = &self.machine;
         let Disturbance { load_before, load_after, steal_percent, others_percent } = self.disturbance;
-        let or_unknown = |value: Option<f64>| value.map_or("unknown".into(), |value| format!("{value:.2}"));
+        let load = |value: Option<f64>| value.map_or("unknown".into(), |value| format!("{value:.2}"));
+        let share = |value: Option<f64>| {
+            value.map_or("could not be measured".into(), |value| format!("{value:.2} %"))
+        };
         format!(
             "{workload} · {allocator} allocator · {blocks} blocks · median [95 % interval]; times X = as fast as X\n\
-             {nproc} × {cpu} · Linux {kernel} · load {before} → {after} · steal {steal} % · others {others} % · {rustc} · commit {commit}\n\n",
+             {nproc} × {cpu} · Linux {kernel} · load {before} → {after} · steal {steal} · others {others} · {rustc} · commit {commit}\n\n",
             workload = self.workload,
             allocator = self.allocator,
             blocks = self.blocks,
-            before = or_unknown(load_before),
-            after = or_unknown(load_after),
-            steal = or_unknown(steal_percent),
-            others = or_unknown(others_percent),
+            before = load(load_before),
+            after = load(load_after),
+            steal = share(steal_percent),
+            others = share(others_percent),
         )
     }
 }
@@ -186,6 +193,34 @@ mod tests {
         let ratio = fast.ratio_to(&slow).unwrap();
         assert_eq!((ratio.low, ratio.median, ratio.high), (2.0, 2.0, 2.0));
         assert_eq!(slow.ns_per_change.unwrap().median, 300.0);
+    }
+
+    #[test]
+    fn a_report_says_what_the_machine_did_besides() {
+        let busy = "was busy with something else:";
+        let unknown = "Whether the machine was busy";
+        let unmeasured = "steal could not be measured · others could not be measured";
+        let quiet = report(Some(0.5), Some(1.25)).table();
+        assert!(quiet.contains("steal 0.50 % · others 1.25 %"), "{quiet}");
+        assert!(!quiet.contains(busy) && !quiet.contains(unknown), "{quiet}");
+        assert!(report(Some(0.0), Some(9.0)).table().contains(busy));
+        let table = report(None, None).table();
+        assert!(table.contains(unmeasured) && table.contains(unknown) && !table.contains(busy), "{table}");
+    }
+
+    fn report(steal_percent: Option<f64>, others_percent: Option<f64>) -> Report {
+        Report {
+            workload: "none".into(),
+            allocator: Allocator::System,
+            machine: Machine::detect(),
+            disturbance: Disturbance { load_before: None, load_after: None, steal_percent, others_percent },
+            blocks: 1,
+            seed: 1,
+            peers: Vec::new(),
+            references: Vec::new(),
+            cases: Vec::new(),
+            valid: true,
+        }
     }
 
     #[test]

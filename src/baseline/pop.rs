@@ -92,7 +92,7 @@ where
             if let Some(earliest) = earliest {
                 self.arm(earliest);
             }
-            if !self.sleepers.items_async.wait(listener).await {
+            if !listener.wait().await {
                 // A timer that always rings at once must not keep this poll going for ever.
                 yield_now().await;
             }

@@ -31,10 +31,16 @@ impl Wake for Sleeper {
     }
 }
 
+/// Somebody who is notified, whether it waits already or not. Dropped after that, it passes the notification on.
+pub(super) struct Listening<'s> {
+    sleepers: &'s AsyncSleepers,
+    /// None only while it is dropped.
+    listener: Option<EventListener>,
+}
+
 impl AsyncSleepers {
-    /// Somebody who is notified from now on, whether it waits already or not.
-    pub(super) fn listen(&self) -> EventListener {
-        self.event.listen()
+    pub(super) fn listen(&self) -> Listening<'_> {
+        Listening { sleepers: self, listener: Some(self.event.listen()) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -42,29 +48,33 @@ impl AsyncSleepers {
     }
 
     /// Wakes so many more sleepers; all of them if a waker panics, as one of them must take its place. Whether one did.
-    pub(super) fn wake(&self, mut sleepers: usize) -> bool {
-        let mut panicked = false;
-        loop {
-            if sleepers == 0 || self.event.notify_additional(sleepers) == 0 {
-                return panicked;
-            }
-            let mut again = false;
-            loop {
-                let waker = lock(&self.due).pop();
-                let Some(waker) = waker else { break };
-                again |= catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err();
-            }
-            if !again {
-                return panicked;
-            }
-            panicked = true;
-            sleepers = usize::MAX;
+    pub(super) fn wake(&self, sleepers: usize) -> bool {
+        if sleepers == 0 || self.event.notify_additional(sleepers) == 0 {
+            return false;
         }
+        let mut panicked = false;
+        while self.call_due() {
+            panicked = true;
+            self.event.notify_additional(usize::MAX);
+        }
+        panicked
     }
 
+    /// Calls the wakers whose turn it is. Whether one panicked.
+    fn call_due(&self) -> bool {
+        let mut panicked = false;
+        loop {
+            let waker = lock(&self.due).pop();
+            let Some(waker) = waker else { return panicked };
+            panicked |= catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err();
+        }
+    }
+}
+
+impl Listening<'_> {
     /// Waits to be notified. Whether that took any waiting.
-    pub(super) async fn wait(&self, mut listener: EventListener) -> bool {
-        let sleeper = Arc::new(Sleeper { waker: Mutex::new(None), due: Arc::clone(&self.due) });
+    pub(super) async fn wait(mut self) -> bool {
+        let sleeper = Arc::new(Sleeper { waker: Mutex::new(None), due: Arc::clone(&self.sleepers.due) });
         let waker = Waker::from(Arc::clone(&sleeper));
         let mut waited = false;
         poll_fn(|context| {
@@ -72,12 +82,22 @@ impl AsyncSleepers {
             let new = context.waker().clone();
             let old = lock(&sleeper.waker).replace(new);
             drop(old);
-            let polled = Pin::new(&mut listener).poll(&mut Context::from_waker(&waker));
+            let listener = self.listener.as_mut().expect("it listens");
+            let polled = Pin::new(listener).poll(&mut Context::from_waker(&waker));
             waited |= polled.is_pending();
             polled
         })
         .await;
         waited
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        drop(self.listener.take());
+        while self.sleepers.call_due() {
+            self.sleepers.event.notify_additional(usize::MAX);
+        }
     }
 }
 

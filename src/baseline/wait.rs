@@ -43,7 +43,7 @@ where
             if let Some(result) = checked {
                 return result;
             }
-            self.sleepers.progress_async.wait(listener).await;
+            listener.wait().await;
         }
     }
 

@@ -239,8 +239,8 @@ pub(crate) fn iterators_call_the_queue<F: Family>() {
             deltas.insert(*lease.key(), format!("{:?}", lease.deltas()));
             lease.done();
         }
-        assert_eq!(deltas[&0], "[Added(Some(100))]");
-        assert_eq!(deltas[&7], "[Updated(Some(71)), Updated(Some(71)), Updated(Some(71))]");
+        assert_eq!(deltas[&0], "[Added(100)]");
+        assert_eq!(deltas[&7], "[Updated(71), Updated(71), Updated(71)]");
         queue
             .change_all((0..3).map(|key| {
                 call_everything(&queue);

@@ -109,6 +109,13 @@ impl Entry {
     }
 }
 
+/// The name says which.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
 /// All peers. A new `DeltaQueue` enters by a line of its own: `Entry::new::<Queue<Its<Key, Object, Hashing>>>(…)`.
 pub(crate) const ALL: &[Entry] = &[
     Entry::new::<Queue<MutexDeltaFifo<Key, Object, Hashing>>>(
