@@ -1,4 +1,4 @@
-//! The sequences that every implementation must reproduce, by their numbers in the specification.
+//! The sequences that every implementation must reproduce, by number: the tests are their list.
 //!
 //! What the steps mean stands in `common/script.rs`.
 

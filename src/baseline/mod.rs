@@ -1,7 +1,7 @@
 //! The DeltaFIFO of client-go, in its own structure: one mutex around a map key → deltas and a queue of keys.
 //!
-//! It does everything that the sharded queue does, so that the two can be compared and each test runs on both; the
-//! differences are what one lock costs.
+//! Complete in its meaning, so that other structures can be compared with it and every test runs on each; what differs
+//! is what one lock costs.
 
 mod alarm;
 mod change;

@@ -1,4 +1,4 @@
-//! Sequences of calls, written as the specification writes them.
+//! Sequences of calls, in a notation that reads like what happens.
 //!
 //! Steps are separated by `;`. An object `a1` has the key `a` and the value 1.
 //!

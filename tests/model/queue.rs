@@ -1,6 +1,6 @@
-//! The queue as the specification describes it, for one thread and without any care for speed.
+//! The queue as the documentation describes it, for one thread and without any care for speed.
 //!
-//! Where the specification leaves an order open, the model is told what came and checks that it was allowed: a key's
+//! Where the documentation leaves an order open, the model is told what came and checks that it was allowed: a key's
 //! place in line is an interval of moments.
 
 use std::collections::{BTreeMap, BTreeSet};

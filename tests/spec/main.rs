@@ -1,4 +1,4 @@
-//! What the specification says beyond its table of sequences, topic by topic.
+//! What the documentation promises beyond the table of sequences, topic by topic.
 
 #[path = "../common/mod.rs"]
 mod common;
