@@ -9,6 +9,8 @@ mod consume;
 mod fault;
 #[path = "../examples/controller/index.rs"]
 mod index;
+#[path = "../examples/controller/json.rs"]
+mod json;
 #[path = "../examples/controller/ledger.rs"]
 mod ledger;
 #[path = "../examples/controller/options.rs"]
@@ -28,8 +30,9 @@ mod verdict;
 #[path = "../examples/controller/wire.rs"]
 mod wire;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -226,6 +229,35 @@ fn a_cut_zstd_stream_is_told_with_its_line() {
     assert!(damage.line.is_some_and(|line| line > 100), "{damage}");
 }
 
+/// What serde alone would let pass. All other damages are told by the tests of `fault`.
+#[test]
+fn wrong_shapes_within_objects_are_told() {
+    const ARRAY: &str = "invalid type: sequence, expected a JSON object";
+    const ADDED: &str = r#""kind":"event","type":"ADDED","object""#;
+    const LIST: &str = r#""kind":"list","page":1,"resourceVersion":"72","last":true,"items""#;
+    let metadata = r#""metadata":{"name":"a5","resourceVersion":"73"}"#;
+    // The third line's kind and value, with @ for a byte that is not UTF-8; the message.
+    let cases = [
+        (ADDED, r#"[["a5","green","u","73",null],null,null]"#, ARRAY),
+        (ADDED, r#"{"metadata":["a5","green","u","73",null]}"#, ARRAY),
+        (ADDED, r#"{"metadata":{"name":"a5","resourceVersion":"73","annotations":["true"]}}"#, ARRAY),
+        (ADDED, &format!(r#"{{{metadata},"spec":["node"]}}"#), ARRAY),
+        (ADDED, &format!(r#"{{{metadata},"status":["Running"]}}"#), ARRAY),
+        (ADDED, &format!(r#"{{{metadata},"data":"@"}}"#), "not UTF-8 at column 107"),
+        (r#""kind":"event","type":"ERROR","object""#, "[410]", ARRAY),
+        (LIST, r#"[[["a0","blue","u","61",null],null,null]]"#, ARRAY),
+        (LIST, &format!(r#"[{{{metadata},"data":"@"}}]"#), "not UTF-8 at column 135"),
+    ];
+    let lines: Vec<&str> = SMALL.lines().collect();
+    for (kind, value, message) in cases {
+        // The first two lines are one list.
+        let text = format!("{}\n{}\n{{\"t\":5590,{kind}:{value}}}\n", lines[0], lines[1]);
+        let text: Vec<u8> = text.bytes().map(|byte| if byte == b'@' { 0xff } else { byte }).collect();
+        let damage = trace::decode("small", &*text).expect_err(value);
+        assert_eq!(damage.to_string(), format!("small:3: {message}"), "{value}");
+    }
+}
+
 // The program --------------------------------------------------------------------------------------------------
 
 #[test]
@@ -265,6 +297,16 @@ fn a_trace_that_does_not_match_is_status_1() {
     let (status, out, errors) = program([file.0.as_os_str()]);
     assert_eq!((status, &*errors), (Status::Differs, ""));
     assert!(out.contains("MISMATCH") && out.contains("such as red/a4: 225, not 224"), "{out}");
+
+    let json = ["--json", "--repeat=12"].map(OsStr::new);
+    let (status, out, errors) = program([json[0], json[1], file.0.as_os_str()]);
+    assert_eq!((status, out.lines().count()), (Status::Differs, 1));
+    assert!(out.contains(r#""matches":false"#), "{out}");
+    let name = file.0.file_stem().unwrap().to_string_lossy();
+    let told: Vec<&str> = errors.lines().collect();
+    assert!(told[7].starts_with(&format!("{name}: run 8: ")), "{errors}");
+    assert!(told[7].ends_with("such as red/a4: 225, not 224"), "{errors}");
+    assert_eq!(told[8..], [format!("{name}: and 4 more")]);
 }
 
 #[test]
@@ -289,6 +331,23 @@ fn usage_errors_are_status_2() {
     let (status, out, _) = program(["--help"]);
     assert_eq!(status, Status::Matches);
     assert!(out.contains("Usage: controller"));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_status_2() {
+    struct Full;
+    impl io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut errors = Vec::new();
+    assert_eq!(cli::main(["--help".into()], &mut Full, &mut errors), Status::NoResult);
+    assert!(errors.starts_with(b"standard output: "));
 }
 
 /// Runs the program within this process.

@@ -37,7 +37,7 @@ pub(crate) fn main(
     out: &mut dyn Write,
     errors: &mut dyn Write,
 ) -> Status {
-    match run(arguments, out) {
+    match run(arguments, out, errors) {
         Ok(true) => Status::Matches,
         Ok(false) => Status::Differs,
         Err(failure) => {
@@ -49,7 +49,11 @@ pub(crate) fn main(
 }
 
 /// Whether everything matches.
-fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Result<bool, Failure> {
+fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    errors: &mut dyn Write,
+) -> Result<bool, Failure> {
     let options = match Command::parse(arguments).map_err(Failure::Usage)? {
         Command::Help => return print(out, HELP).map(|()| true),
         Command::Replay(options) => options,
@@ -64,6 +68,11 @@ fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Re
         matches &= report.matches();
         if options.json {
             print(out, &format!("{}\n", report.to_json()))?;
+            // The keys of that line are fixed, and none of them has room for a reason.
+            for mismatch in report.mismatches() {
+                // The exit status tells it too.
+                let _ = writeln!(errors, "{}: {mismatch}", trace.name);
+            }
         } else {
             print(out, &format!("{}{}", if number > 0 { "\n\n" } else { "" }, Table(&report)))?;
         }
@@ -85,15 +94,14 @@ where
     Q: DeltaQueue<Key = Key, Value = Offered>,
 {
     let bar = progress_bar(trace);
-    let runs = (1..=options.repeat.get())
-        .map(|run| {
-            bar.set_message(format!("{run}/{}", options.repeat));
-            bar.set_position(0);
-            replay::run(&new_queue(), trace, options, |deltas| bar.set_position(deltas))
-        })
-        .collect();
+    let mut report = Report::new(trace, options);
+    for run in 1..=options.repeat.get() {
+        bar.set_message(format!("{run}/{}", options.repeat));
+        bar.set_position(0);
+        report.add(replay::run(&new_queue(), trace, options, |deltas| bar.set_position(deltas)));
+    }
     bar.finish_and_clear();
-    Report::new(trace, options, runs)
+    report
 }
 
 /// On standard error, and only if that is a terminal.

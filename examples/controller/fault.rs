@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::str::Utf8Error;
 use std::time::Duration;
 
 use serde_json::error::Category;
@@ -24,11 +25,15 @@ pub(crate) enum Fault {
     Compression(io::Error),
     /// There is no line.
     Empty,
+    /// A line without anything on it.
+    EmptyLine,
     /// The JSON of a line ends early.
     CutLine,
+    /// Bytes that are no text.
+    NotUtf8 { column: usize },
     /// A line is not JSON.
     NotJson(String),
-    /// A field is missing or is of the wrong type.
+    /// JSON, but a field is missing or is of the wrong type.
     Field(String),
     /// A line of an unknown kind.
     UnknownKind(String),
@@ -38,10 +43,16 @@ pub(crate) enum Fault {
     BeforeFirstList(&'static str),
     /// A page that is not the next one of its list.
     PageOutOfSequence { expected: u64, found: u64 },
+    /// A line without the resource version that is its purpose.
+    NoVersion(&'static str),
+    /// A page of another resource version than its list.
+    AnotherVersion { list: Box<str>, page: Box<str> },
     /// A list that begins on `since` has no last page.
     MissingLastPage { since: u64 },
     /// A WatchList that was opened on `since` has no bookmark that ends its initial events.
     MissingInitialEventsEnd { since: u64 },
+    /// An ERROR before the initial events of the WatchList that was opened on `since` were complete.
+    ErrorAmongInitialEvents { since: u64 },
     /// A `watch_open` that asks for no initial events.
     NotAWatchList,
     /// An event of a watch that an ERROR has ended.
@@ -63,17 +74,32 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Says whether the text is cut, no JSON, or JSON of another shape.
-    pub(crate) fn from_json(error: serde_json::Error) -> Self {
-        // The position within the line says little about objects of kilobytes; the line's number is told anyway.
-        let text = error.to_string();
-        let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text).to_owned();
+    /// For a text that is not JSON: it may also be the start of JSON.
+    pub(crate) fn wrong_syntax(error: &serde_json::Error) -> Self {
         match error.classify() {
             Category::Eof => Fault::CutLine,
-            Category::Data => Fault::Field(text),
-            Category::Syntax | Category::Io => Fault::NotJson(format!("{text} at column {}", error.column())),
+            _ => Fault::NotJson(format!("{} at column {}", without_position(error), error.column())),
         }
     }
+
+    /// For JSON that is not what it has to be.
+    pub(crate) fn wrong_shape(error: &serde_json::Error) -> Self {
+        // The position within the line says little about objects of kilobytes; the line's number is told anyway.
+        Fault::Field(without_position(error))
+    }
+
+    /// A character that only the end of the line cuts short is no worse than JSON that is cut.
+    pub(crate) fn not_utf8(error: &Utf8Error) -> Self {
+        match error.error_len() {
+            None => Fault::CutLine,
+            Some(_) => Fault::NotUtf8 { column: error.valid_up_to() + 1 },
+        }
+    }
+}
+
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text).to_owned()
 }
 
 impl fmt::Display for Damage {
@@ -92,7 +118,9 @@ impl fmt::Display for Fault {
             Fault::Unreadable(error) => write!(f, "cannot be read: {error}"),
             Fault::Compression(error) => write!(f, "the zstd stream is cut or damaged here: {error}"),
             Fault::Empty => f.write_str("the trace is empty"),
+            Fault::EmptyLine => f.write_str("empty line"),
             Fault::CutLine => f.write_str("the line is cut: its JSON is not complete"),
+            Fault::NotUtf8 { column } => write!(f, "not UTF-8 at column {column}"),
             Fault::NotJson(why) => write!(f, "not JSON: {why}"),
             Fault::Field(why) => f.write_str(why),
             Fault::UnknownKind(kind) => write!(f, "unknown kind of line {kind:?}"),
@@ -101,11 +129,18 @@ impl fmt::Display for Fault {
             Fault::PageOutOfSequence { expected, found } => {
                 write!(f, "page {found} of a list where page {expected} was expected")
             }
+            Fault::NoVersion(what) => write!(f, "{what} without resourceVersion"),
+            Fault::AnotherVersion { list, page } => {
+                write!(f, "page of resource version {page:?} in a list of resource version {list:?}")
+            }
             Fault::MissingLastPage { since } => {
                 write!(f, "the list that begins on line {since} has no last page")
             }
             Fault::MissingInitialEventsEnd { since } => {
                 write!(f, "the WatchList opened on line {since} has no bookmark that ends its initial events")
+            }
+            Fault::ErrorAmongInitialEvents { since } => {
+                write!(f, "ERROR in the WatchList opened on line {since}, before its initial events end")
             }
             Fault::NotAWatchList => f.write_str("watch_open with sendInitialEvents false"),
             Fault::AfterError => f.write_str("event of a watch that an ERROR has ended, without a new list"),
@@ -169,7 +204,11 @@ mod tests {
         // Line to change, what to find there (nothing: the whole line), what to put, line and message expected.
         let cases: &[(usize, &str, &str, u64, &str)] = &[
             (1, "", "hello", 1, "not JSON: expected value at column 1"),
-            (1, "", "", 1, "the line is cut: its JSON is not complete"),
+            (1, "", "", 1, "empty line"),
+            (3, "", " \r", 3, "empty line"),
+            (1, "", "[1,", 1, "the line is cut: its JSON is not complete"),
+            (1, "", "[]", 1, "invalid type: sequence, expected a JSON object"),
+            (1, "", r#"[1,"list",1,"5",false,[]]"#, 1, "invalid type: sequence, expected a JSON object"),
             (1, "", "7", 1, "invalid type: integer `7`, expected a JSON object"),
             (1, "]}", "", 1, "the line is cut: its JSON is not complete"),
             (3, r#"}}"#, "}", 3, "the line is cut: its JSON is not complete"),
@@ -178,7 +217,8 @@ mod tests {
             (3, r#""kind":"event","#, "", 3, "missing field `kind`"),
             (3, "MODIFIED", "CHANGED", 3, "unknown type of watch event \"CHANGED\""),
             (3, r#""type":"MODIFIED","#, "", 3, "missing field `type`"),
-            (3, r#""t":3"#, r#""t":"3""#, 3, "invalid type: string \"3\", expected u64"),
+            (3, r#""t":3"#, r#""t":"3""#, 3, "invalid type: string \"3\", expected a whole number"),
+            (3, r#""t":3"#, r#""t":-3"#, 3, "invalid type: integer `-3`, expected a whole number"),
             (3, r#""t":3"#, r#""t":1"#, 3, "time runs backwards, from 2 to 1 microseconds"),
             (3, r#""t":3,"#, "", 3, "missing field `t`"),
             (3, r#""metadata":"#, r#""meta":"#, 3, "missing field `metadata`"),
@@ -188,12 +228,27 @@ mod tests {
             (3, r#""name":"a""#, r#""name":"c""#, 3, "MODIFIED names \"n/c\", which is not there"),
             (3, "MODIFIED", "ADDED", 3, "ADDED names \"n/a\", which is there already"),
             (5, r#""resourceVersion":"7""#, "", 5, "object without metadata.resourceVersion"),
+            (4, r#","reason":"server closed""#, "", 4, "missing field `reason`"),
             (6, r#","code":410"#, "", 6, "missing field `code`"),
+            (6, "410", r#""410""#, 6, "invalid type: string \"410\", expected a whole number"),
+            (
+                8,
+                r#""ADDED","object":{"#,
+                r#""ERROR","object":{"code":410,"#,
+                8,
+                "ERROR in the WatchList opened on line 7, before its initial events end",
+            ),
+            (7, r#""resourceVersion":"","#, "", 7, "missing field `resourceVersion`"),
             (7, "true", "false", 7, "watch_open with sendInitialEvents false"),
             (10, r#""name":"a""#, r#""name":"c""#, 10, "DELETED names \"n/c\", which is not there"),
             (1, r#""items""#, r#""objects""#, 1, "missing field `items`"),
             (1, r#""page":1"#, r#""page":2"#, 1, "page 2 of a list where page 1 was expected"),
             (2, r#""page":2"#, r#""page":3"#, 2, "page 3 of a list where page 2 was expected"),
+            (1, r#""5""#, r#""""#, 1, "page of a list without resourceVersion"),
+            (2, r#""5""#, r#""""#, 2, "page of a list without resourceVersion"),
+            (2, r#""5""#, r#""6""#, 2, "page of resource version \"6\" in a list of resource version \"5\""),
+            (9, r#""9""#, r#""""#, 9, "object without metadata.resourceVersion"),
+            (10, r#""10""#, r#""""#, 10, "object without metadata.resourceVersion"),
             (2, r#""last":true,"#, "", 3, "the list that begins on line 1 has no last page"),
             (
                 9,
@@ -203,7 +258,18 @@ mod tests {
                 "the WatchList opened on line 7 has no bookmark that ends its initial events",
             ),
             (11, r#"[]"#, r#"[["a","1"],["a","2"]]"#, 11, "final names \"a\" twice"),
-            (11, r#"[]"#, r#"[["a"]]"#, 11, "invalid length 1, expected a tuple of size 2"),
+            (11, r#"[]"#, r#"[["a"]]"#, 11, "invalid length 1, expected a key and its resource version"),
+            (
+                11,
+                r#"[]"#,
+                r#"[["a","1",2]]"#,
+                11,
+                "invalid length 3, expected a key and its resource version",
+            ),
+            (11, r#"[]"#, r#"[["a",1]]"#, 11, "invalid type: integer `1`, expected a string"),
+            (11, r#"[]"#, r#"[{}]"#, 11, "invalid type: map, expected a key and its resource version"),
+            (11, r#"[]"#, r#"[["a","1"}]"#, 11, "not JSON: expected `,` or `]` at column 57"),
+            (11, r#""10""#, r#""""#, 11, "final without resourceVersion"),
             (
                 11,
                 r#"[]}"#,
@@ -234,6 +300,7 @@ mod tests {
         let cases: &[(&[usize], u64, &str)] = &[
             (&[1], 1, "page 2 of a list where page 1 was expected"),
             (&[1, 2], 1, "event before the first list or WatchList"),
+            (&[1, 2, 3], 1, "watch_closed before the first list or WatchList"),
             (&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 1, "final before the first list or WatchList"),
             (&[2], 2, "the list that begins on line 1 has no last page"),
             (&[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], 1, "the list that begins on line 1 has no last page"),

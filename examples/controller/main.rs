@@ -9,7 +9,7 @@
 //!
 //! `cargo run --release --example controller -- --help` says what can be set.
 //!
-//! `cli` wires it up. In the order in which the data flows: `wire` reads a line, `rules` says what may follow what,
+//! `cli` wires it up. In the order in which the data flows: `wire` reads a line of `json`, `rules` says what may follow what,
 //! `trace` is the result; `replay` runs it through the queue, `consume` processes what comes out, for the `index`;
 //! `ledger` checks the order meanwhile, `verdict` compares the end with what the server had; `report` puts all runs
 //! together, for JSON or the `table`. Their unit tests run with `tests/traces.rs`.
@@ -18,6 +18,7 @@ mod cli;
 mod consume;
 mod fault;
 mod index;
+mod json;
 mod ledger;
 mod options;
 mod replay;

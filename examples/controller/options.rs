@@ -23,7 +23,8 @@ Options:
   --consumers N        threads that process changes, 1 to 1024 [default: 4]
   --speed X|max        recorded time divided by X, 0.001 to 1000000, or as fast as it goes
                        [default: max]
-  --handler-delay D    how long a consumer takes for each key, such as 1ms, 250us or 2s [default: 0]
+  --handler-delay D    how long a consumer takes for each key, such as 1ms, 250us or 2s, up to 3600s
+                       [default: 0]
   --repeat N           decode once, run N times; every run has to match [default: 1]
   --json               one line of JSON for each trace instead of a table
   --                   everything after it is a trace
@@ -32,7 +33,10 @@ Options:
 With --repeat, counts are those of the last run, times to the first sync and elapsed times are the medians of
 all runs, latencies cover the changes of all runs, violations are added up.
 
-Exit status: 0 if everything matches, 1 if anything does not, 2 for a damaged trace or wrong usage.
+With --json, what does not match is also said on standard error.
+
+Exit status: 0 if everything matches, 1 if anything does not, 2 for a damaged trace, wrong usage, or output
+that cannot be written.
 ";
 
 /// No machine has use for more, and each is a thread.
@@ -40,6 +44,9 @@ const MOST_CONSUMERS: u32 = 1024;
 
 /// Within these no recorded time is too long for a clock.
 const SPEEDS: RangeInclusive<f64> = 1e-3..=1e6;
+
+/// Longer is no handler, and sums of it have to fit a clock.
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 /// What the user asked for.
 #[derive(Debug, PartialEq)]
@@ -153,7 +160,8 @@ impl Options {
             }
             "--speed" => self.speed = Speed::parse(value).ok_or("a number from 0.001 to 1000000, or max")?,
             "--handler-delay" => {
-                self.handler_delay = parse_duration(value).ok_or("a time such as 1ms, 250us or 2s")?;
+                let delay = parse_duration(value).filter(|delay| *delay <= LONGEST_DELAY);
+                self.handler_delay = delay.ok_or("a time such as 1ms, 250us or 2s, up to 3600s")?;
             }
             _ => self.repeat = value.parse().map_err(|_| "a number above 0")?,
         }
@@ -259,6 +267,7 @@ mod tests {
         };
         assert_eq!(all, Ok(expected));
         assert_eq!(parse("--handler-delay 1.5s").unwrap().handler_delay, Duration::from_millis(1500));
+        assert_eq!(parse("--handler-delay 3600s").unwrap().handler_delay, LONGEST_DELAY);
         assert_eq!(parse("--handler-delay=1ms").unwrap().handler_delay, Duration::from_millis(1));
 
         assert_eq!(parse("--nonsense"), Err(UsageError::UnknownOption("--nonsense".to_owned())));
@@ -272,6 +281,8 @@ mod tests {
                     "--handler-delay 5",
                     "--handler-delay 5m",
                     "--handler-delay -1ms",
+                    "--handler-delay 3601s",
+                    "--handler-delay 18000000000000000000s",
                     "--repeat 0",
                 ])
         {

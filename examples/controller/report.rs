@@ -22,13 +22,19 @@ pub(crate) struct Report<'a> {
     pub(crate) namespaces: usize,
     pub(crate) nodes: usize,
     pub(crate) phases: Vec<(String, i64)>,
-    /// Medians.
-    pub(crate) first_sync: Duration,
-    pub(crate) elapsed: Duration,
+    /// Nanoseconds of the producer's steps in all runs.
     pub(crate) producer: Histogram<u64>,
-    /// With the number of the run, from 1.
-    pub(crate) mismatches: Vec<(usize, Mismatch)>,
+    /// The first ones, each with the number of its run, from 1.
+    mismatches: Vec<(usize, Mismatch)>,
+    /// How many there are beyond those.
+    more_mismatches: usize,
+    /// Of each run, for the medians. All else is put together run by run, so that many need no more memory.
+    first_syncs: Vec<Duration>,
+    elapsed: Vec<Duration>,
 }
+
+/// Mismatches told in full; more of them rarely say more.
+const MISMATCHES_TOLD: usize = 8;
 
 /// One line of `--json`. The order of the fields is part of the format.
 #[derive(Serialize)]
@@ -61,41 +67,68 @@ struct JsonLine<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Puts the runs of a trace together. There is at least one.
-    pub(crate) fn new(trace: &'a Trace, options: &'a Options, mut runs: Vec<Run>) -> Self {
-        let first_sync = median(runs.iter().map(|run| run.first_sync));
-        let elapsed = median(runs.iter().map(|run| run.elapsed));
-        let mut mismatches = Vec::new();
-        let mut producer = latencies();
-        for (number, run) in (1..).zip(&mut runs) {
-            producer += &run.producer;
-            mismatches.extend(run.mismatches.drain(..).map(|mismatch| (number, mismatch)));
-        }
-        let last = runs.pop().expect("a trace is run at least once");
-        let mut tally = last.tally;
-        for run in &runs {
-            tally.order_violations += run.tally.order_violations;
-            tally.double_leases += run.tally.double_leases;
-            tally.latency += &run.tally.latency;
-        }
+    /// Says nothing until it is given a run.
+    pub(crate) fn new(trace: &'a Trace, options: &'a Options) -> Self {
         Report {
             trace,
             options,
-            tally,
-            merged: last.merged,
-            known: last.known,
-            namespaces: last.index.namespaces(),
-            nodes: last.index.nodes(),
-            phases: last.index.phases().into_iter().map(|(phase, pods)| (phase.to_string(), pods)).collect(),
-            first_sync,
-            elapsed,
-            producer,
-            mismatches,
+            tally: Tally::default(),
+            merged: 0,
+            known: 0,
+            namespaces: 0,
+            nodes: 0,
+            phases: Vec::new(),
+            producer: latencies(),
+            mismatches: Vec::new(),
+            more_mismatches: 0,
+            first_syncs: Vec::new(),
+            elapsed: Vec::new(),
+        }
+    }
+
+    /// Takes the next run of the trace.
+    pub(crate) fn add(&mut self, run: Run) {
+        let before = std::mem::replace(&mut self.tally, run.tally);
+        self.tally.order_violations += before.order_violations;
+        self.tally.double_leases += before.double_leases;
+        self.tally.latency += &before.latency;
+        self.producer += &run.producer;
+        self.merged = run.merged;
+        self.known = run.known;
+        self.namespaces = run.index.namespaces();
+        self.nodes = run.index.nodes();
+        let phases = run.index.phases().into_iter();
+        self.phases = phases.map(|(phase, pods)| (phase.to_string(), pods)).collect();
+        self.first_syncs.push(run.first_sync);
+        self.elapsed.push(run.elapsed);
+        let number = self.elapsed.len();
+        for mismatch in run.mismatches {
+            if self.mismatches.len() < MISMATCHES_TOLD {
+                self.mismatches.push((number, mismatch));
+            } else {
+                self.more_mismatches += 1;
+            }
         }
     }
 
     pub(crate) fn matches(&self) -> bool {
         self.mismatches.is_empty()
+    }
+
+    /// What does not match, one line each.
+    pub(crate) fn mismatches(&self) -> impl Iterator<Item = String> {
+        let told = self.mismatches.iter().map(|(run, mismatch)| format!("run {run}: {mismatch}"));
+        told.chain((self.more_mismatches > 0).then(|| format!("and {} more", self.more_mismatches)))
+    }
+
+    /// The median of all runs.
+    pub(crate) fn first_sync(&self) -> Duration {
+        median(&self.first_syncs)
+    }
+
+    /// The median of all runs.
+    pub(crate) fn elapsed(&self) -> Duration {
+        median(&self.elapsed)
     }
 
     /// The line of `--json`, without a line feed.
@@ -121,20 +154,20 @@ impl<'a> Report<'a> {
             order_violations: tally.order_violations,
             double_leases: tally.double_leases,
             matches: self.matches(),
-            first_sync_ms: rounded(self.first_sync.as_secs_f64() * 1e3),
+            first_sync_ms: rounded(self.first_sync().as_secs_f64() * 1e3),
             latency_p50_us: microseconds(&tally.latency, 0.5),
             latency_p99_us: microseconds(&tally.latency, 0.99),
             latency_p999_us: microseconds(&tally.latency, 0.999),
             producer_p99_us: microseconds(&self.producer, 0.99),
-            elapsed_ms: rounded(self.elapsed.as_secs_f64() * 1e3),
+            elapsed_ms: rounded(self.elapsed().as_secs_f64() * 1e3),
         };
         serde_json::to_string(&line).expect("numbers and strings are JSON")
     }
 }
 
 /// The upper one of the two in the middle, if there are two.
-fn median(times: impl Iterator<Item = Duration>) -> Duration {
-    let mut times: Vec<_> = times.collect();
+fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

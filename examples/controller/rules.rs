@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fault::Fault;
+use crate::json::Pair;
 use crate::trace::{Action, Arrived, Key, Object, Placement, Step, Trace};
 use crate::wire::{self, Line};
 
@@ -31,8 +32,8 @@ enum Phase {
     /// There has been no list yet.
     #[default]
     Start,
-    /// Within the pages of the list that begins on line `since`.
-    Paging { since: u64, pages: u64, listed: HashSet<Key> },
+    /// Within the pages of the list that begins on line `since`, all of the same resource version.
+    Paging { since: u64, pages: u64, version: Box<str>, listed: HashSet<Key> },
     /// Within the initial events of the WatchList opened on line `since`.
     InitialEvents { since: u64, listed: HashSet<Key>, touched: HashSet<Key> },
     /// The client follows a watch.
@@ -93,6 +94,7 @@ impl Rules {
             (Phase::Paging { since, .. }, _) => Err(Fault::MissingLastPage { since: *since }),
             (Phase::InitialEvents { since, .. }, _) => Err(Fault::MissingInitialEventsEnd { since: *since }),
             (Phase::Start, Line::Event(_)) => Err(Fault::BeforeFirstList("event")),
+            (Phase::Start, Line::WatchClosed(_)) => Err(Fault::BeforeFirstList("watch_closed")),
             (Phase::Start, Line::Final(_)) => Err(Fault::BeforeFirstList("final")),
             (Phase::Expired, Line::Event(_)) => Err(Fault::AfterError),
             (Phase::Start | Phase::Watching | Phase::Expired, _) => Ok(()),
@@ -100,15 +102,21 @@ impl Rules {
     }
 
     fn page(&mut self, number: u64, page: wire::Page<'_>) -> Result<(), Fault> {
-        let (since, pages, mut listed) = match std::mem::replace(&mut self.phase, Phase::Watching) {
-            Phase::Paging { since, pages, listed } => (since, pages, listed),
+        let (since, pages, version, mut listed) = match std::mem::replace(&mut self.phase, Phase::Watching) {
+            Phase::Paging { since, pages, version, listed } => (since, pages, version, listed),
             _ => {
                 self.begin_list();
-                (number, 0, HashSet::new())
+                (number, 0, Box::from(&*page.resource_version), HashSet::new())
             }
         };
         if page.page != pages + 1 {
             return Err(Fault::PageOutOfSequence { expected: pages + 1, found: page.page });
+        }
+        if page.resource_version.is_empty() {
+            return Err(Fault::NoVersion("page of a list"));
+        }
+        if *page.resource_version != *version {
+            return Err(Fault::AnotherVersion { list: version, page: page.resource_version.into() });
         }
         self.arrived.pages += 1;
         for item in &page.items {
@@ -119,14 +127,14 @@ impl Rules {
         }
         if page.last {
             self.arrived.vanished += self.live.difference(&listed).count() as u64;
-            self.end_list(&page.resource_version, listed);
+            self.end_list(&version, listed);
         } else {
-            self.phase = Phase::Paging { since, pages: page.page, listed };
+            self.phase = Phase::Paging { since, pages: page.page, version, listed };
         }
         Ok(())
     }
 
-    fn watch_open(&mut self, number: u64, open: &wire::WatchOpen) -> Result<(), Fault> {
+    fn watch_open(&mut self, number: u64, open: &wire::WatchOpen<'_>) -> Result<(), Fault> {
         if !open.send_initial_events {
             return Err(Fault::NotAWatchList);
         }
@@ -209,7 +217,7 @@ impl Rules {
 
     fn error(&mut self) -> Result<(), Fault> {
         if let Phase::InitialEvents { since, .. } = self.phase {
-            return Err(Fault::MissingInitialEventsEnd { since });
+            return Err(Fault::ErrorAmongInitialEvents { since });
         }
         self.arrived.errors += 1;
         self.phase = Phase::Expired;
@@ -217,8 +225,11 @@ impl Rules {
     }
 
     fn final_list(&mut self, last: &wire::Final<'_>) -> Result<(), Fault> {
+        if last.resource_version.is_empty() {
+            return Err(Fault::NoVersion("final"));
+        }
         let mut seen = HashSet::with_capacity(last.items.len());
-        for (key, version) in &last.items {
+        for Pair(key, version) in &last.items {
             if !seen.insert(&**key) {
                 return Err(Fault::TwiceInFinal(key.to_string()));
             }

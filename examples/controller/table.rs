@@ -8,8 +8,6 @@ use hdrhistogram::Histogram;
 use crate::options::Speed;
 use crate::report::Report;
 
-/// Mismatches shown in full; more of them rarely say more.
-const MISMATCHES_SHOWN: usize = 8;
 const LABEL: usize = 22;
 const NUMBER: usize = 10;
 
@@ -110,12 +108,12 @@ fn times(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
         Speed::Times(_) => "from the recorded moment to the lease",
     };
     writeln!(f)?;
-    row(f, "first sync", &time(report.first_sync), "everything in the first list has been processed")?;
+    row(f, "first sync", &time(report.first_sync()), "everything in the first list has been processed")?;
     row(f, "latency p50", &at(latency, 0.5), since)?;
     row(f, "latency p99", &at(latency, 0.99), "")?;
     row(f, "latency p99.9", &at(latency, 0.999), "")?;
     row(f, "producer p99", &at(&report.producer, 0.99), "for a change and its mark")?;
-    row(f, "elapsed", &time(report.elapsed), "from the first step until everything has been processed")
+    row(f, "elapsed", &time(report.elapsed()), "from the first step until everything has been processed")
 }
 
 fn verdict(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
@@ -123,14 +121,7 @@ fn verdict(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
         return writeln!(f, "\n  OK        keys and resource versions equal the server's final list");
     }
     writeln!(f, "\n  MISMATCH")?;
-    for (run, mismatch) in report.mismatches.iter().take(MISMATCHES_SHOWN) {
-        writeln!(f, "    run {run}: {mismatch}")?;
-    }
-    let more = report.mismatches.len().saturating_sub(MISMATCHES_SHOWN);
-    if more > 0 {
-        writeln!(f, "    and {more} more")?;
-    }
-    Ok(())
+    report.mismatches().try_for_each(|mismatch| writeln!(f, "    {mismatch}"))
 }
 
 fn row(f: &mut fmt::Formatter<'_>, label: &str, value: &str, note: &str) -> fmt::Result {

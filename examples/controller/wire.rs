@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
+use crate::json::{JsonObject, Pair, parse_object, whole_number};
 
 /// The annotation that marks the end of a WatchList's initial events.
 const INITIAL_EVENTS_END: &str = "true";
@@ -17,8 +18,8 @@ const INITIAL_EVENTS_END: &str = "true";
 pub(crate) enum Line<'a> {
     Page(Page<'a>),
     Event(Event<'a>),
-    WatchClosed(WatchClosed),
-    WatchOpen(WatchOpen),
+    WatchClosed(WatchClosed<'a>),
+    WatchOpen(WatchOpen<'a>),
     Final(Final<'a>),
 }
 
@@ -26,19 +27,22 @@ pub(crate) enum Line<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page<'a> {
+    #[serde(deserialize_with = "whole_number")]
     pub(crate) t: u64,
+    #[serde(deserialize_with = "whole_number")]
     pub(crate) page: u64,
     #[serde(borrow)]
     pub(crate) resource_version: Cow<'a, str>,
     #[serde(default)]
     pub(crate) last: bool,
     #[serde(borrow)]
-    pub(crate) items: Vec<Object<'a>>,
+    pub(crate) items: Vec<JsonObject<Object<'a>>>,
 }
 
 /// One watch event. What its object has to look like depends on its type.
 #[derive(Deserialize)]
 pub(crate) struct Event<'a> {
+    #[serde(deserialize_with = "whole_number")]
     pub(crate) t: u64,
     #[serde(rename = "type", borrow)]
     pub(crate) kind: Cow<'a, str>,
@@ -46,36 +50,45 @@ pub(crate) struct Event<'a> {
     object: &'a RawValue,
 }
 
+/// The end of a watch. Why it ended changes nothing, but has to be told.
 #[derive(Deserialize)]
-pub(crate) struct WatchClosed {
+pub(crate) struct WatchClosed<'a> {
+    #[serde(deserialize_with = "whole_number")]
     pub(crate) t: u64,
+    #[serde(rename = "reason", borrow)]
+    _reason: Cow<'a, str>,
 }
 
+/// The start of a WatchList. Its resource version may be empty: any that the server has will do.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WatchOpen {
+pub(crate) struct WatchOpen<'a> {
+    #[serde(deserialize_with = "whole_number")]
     pub(crate) t: u64,
+    #[serde(rename = "resourceVersion", borrow)]
+    _resource_version: Cow<'a, str>,
     pub(crate) send_initial_events: bool,
 }
 
 /// The last line: what the server held when all had been quiet.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Final<'a> {
-    #[serde(rename = "resourceVersion", borrow)]
-    _resource_version: Cow<'a, str>,
     #[serde(borrow)]
-    pub(crate) items: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(crate) resource_version: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) items: Vec<Pair<'a>>,
 }
 
 /// The part of an object that is looked at.
 #[derive(Deserialize)]
 pub(crate) struct Object<'a> {
     #[serde(borrow)]
-    pub(crate) metadata: Metadata<'a>,
+    pub(crate) metadata: JsonObject<Metadata<'a>>,
     #[serde(borrow)]
-    pub(crate) spec: Option<Spec<'a>>,
+    pub(crate) spec: Option<JsonObject<Spec<'a>>>,
     #[serde(borrow)]
-    pub(crate) status: Option<Status<'a>>,
+    pub(crate) status: Option<JsonObject<Status<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -90,7 +103,7 @@ pub(crate) struct Metadata<'a> {
     #[serde(borrow)]
     pub(crate) resource_version: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    annotations: Option<Annotations<'a>>,
+    annotations: Option<JsonObject<Annotations<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -115,27 +128,31 @@ struct Annotations<'a> {
 /// What an ERROR event carries instead of an object.
 #[derive(Deserialize)]
 struct ErrorStatus {
-    #[serde(rename = "code")]
-    _code: u16,
+    #[serde(rename = "code", deserialize_with = "whole_number")]
+    _code: u64,
 }
 
 impl<'a> Line<'a> {
     /// Reads one line, without its line feed.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         #[derive(Deserialize)]
-        #[serde(expecting = "a JSON object")]
         struct Tag<'a> {
             #[serde(borrow)]
             kind: Cow<'a, str>,
         }
+        if bytes.trim_ascii().is_empty() {
+            return Err(Fault::EmptyLine);
+        }
+        // All of it: serde_json does not look into the strings that it skips.
+        let text = std::str::from_utf8(bytes).map_err(|error| Fault::not_utf8(&error))?;
         // Two passes: serde's tagged enums would copy every object into a tree first.
-        let tag: Tag<'a> = parse(bytes)?;
+        let tag: Tag<'a> = parse_object(text)?;
         match &*tag.kind {
-            "list" => parse(bytes).map(Line::Page),
-            "event" => parse(bytes).map(Line::Event),
-            "watch_closed" => parse(bytes).map(Line::WatchClosed),
-            "watch_open" => parse(bytes).map(Line::WatchOpen),
-            "final" => parse(bytes).map(Line::Final),
+            "list" => parse_object(text).map(Line::Page),
+            "event" => parse_object(text).map(Line::Event),
+            "watch_closed" => parse_object(text).map(Line::WatchClosed),
+            "watch_open" => parse_object(text).map(Line::WatchOpen),
+            "final" => parse_object(text).map(Line::Final),
             other => Err(Fault::UnknownKind(other.to_owned())),
         }
     }
@@ -155,12 +172,12 @@ impl<'a> Line<'a> {
 impl<'a> Event<'a> {
     /// The object of an ADDED, MODIFIED, DELETED or BOOKMARK event.
     pub(crate) fn object(&self) -> Result<Object<'a>, Fault> {
-        parse(self.object.get().as_bytes())
+        parse_object(self.object.get())
     }
 
     /// Checks that an ERROR event carries a Status with a code.
     pub(crate) fn check_error(&self) -> Result<(), Fault> {
-        parse::<ErrorStatus>(self.object.get().as_bytes()).map(drop)
+        parse_object::<ErrorStatus>(self.object.get()).map(drop)
     }
 }
 
@@ -170,8 +187,4 @@ impl Object<'_> {
         let annotations = self.metadata.annotations.as_ref();
         annotations.and_then(|all| all.initial_events_end.as_deref()) == Some(INITIAL_EVENTS_END)
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Fault> {
-    serde_json::from_slice(bytes).map_err(Fault::from_json)
 }
