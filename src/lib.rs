@@ -50,6 +50,9 @@ mod replace;
 mod resolve;
 #[cfg(any(test, delta_fifo_loom))]
 mod sync;
+#[cfg(any(test, delta_fifo_loom))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
+mod wait;
 
 pub mod baseline;
 

@@ -15,9 +15,14 @@ impl Gate {
         Gate { open: Arc::new(AtomicBool::new(false)) }
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        // Acquire: pairs with open (Release).
+        self.open.load(Ordering::Acquire)
+    }
+
     /// The thread must also be unparked.
     pub(crate) fn open(&self) {
-        // Release: pairs with at (Acquire); nothing but the flag is published.
+        // Release: pairs with is_open (Acquire); nothing but the flag is published.
         self.open.store(true, Ordering::Release);
     }
 }
@@ -69,8 +74,7 @@ pub(super) fn at(name: &'static str) {
         if stop.as_ref().is_some_and(|(at, _)| *at == name) { stop.take() } else { None }
     });
     if let Some((_, gate)) = gate {
-        // Acquire: pairs with open (Release).
-        while !gate.open.load(Ordering::Acquire) {
+        while !gate.is_open() {
             super::thread::park();
         }
     }
