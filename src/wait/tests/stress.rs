@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Barrier, Mutex};
 
 use super::*;
+use crate::sync::stopped::stumble;
 
 /// A queue whose lock is the test's own: what is under test is who wakes for its items.
 struct Line {
@@ -42,6 +43,7 @@ fn stress(rounds: u64, producers: usize, threads: usize, tasks: usize, others: u
     thread::scope(|scope| {
         for producer in 0..producers {
             scope.spawn(move || {
+                stumble(1 + producer as u64);
                 for round in 0..rounds {
                     barrier.wait();
                     let mut mine: Vec<u64> =
@@ -61,6 +63,7 @@ fn stress(rounds: u64, producers: usize, threads: usize, tasks: usize, others: u
         }
         for thread in 0..threads {
             scope.spawn(move || {
+                stumble(1_000 + thread as u64);
                 for round in 0..rounds {
                     barrier.wait();
                     loop {
@@ -80,6 +83,7 @@ fn stress(rounds: u64, producers: usize, threads: usize, tasks: usize, others: u
         }
         for task in 0..tasks {
             scope.spawn(move || {
+                stumble(2_000 + task as u64);
                 for round in 0..rounds {
                     barrier.wait();
                     loop {
