@@ -120,7 +120,7 @@ pub struct Builder<K, V, S = RandomState> {
 }
 
 impl<K: Hash + Eq, V> Builder<K, V> {
-    /// Everything at its default: known objects inside, `Replaced` for replaced items, only deletions merged.
+    /// Everything at its default: known objects inside, `Replaced` for replaced items, only deletions merged. O(1).
     pub fn new() -> Self {
         Self::with_hasher(RandomState::new())
     }
@@ -133,7 +133,7 @@ impl<K: Hash + Eq, V> Default for Builder<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
-    /// The same with another hash function for the keys.
+    /// The same with another hash function for the keys. O(1).
     pub fn with_hasher(hasher: S) -> Self {
         Builder {
             hasher,
@@ -152,20 +152,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
         }
     }
 
-    /// What a replace appends for an item of its list.
+    /// What a replace appends for an item of its list. O(1).
     pub fn replace_emits(mut self, emit: Emit) -> Self {
         self.emit = emit;
         self
     }
 
-    /// How much of what is pending for one key may be merged.
+    /// How much of what is pending for one key may be merged. O(1).
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
     /// Puts keys that go in line only by a resync, or only by the first replace, in a second line. A real change
-    /// moves such a key to the first. Call it twice for both. Off by default.
+    /// moves such a key to the first. Call it twice for both. Off by default. O(1).
     pub fn background(mut self, background: Background) -> Self {
         match background {
             Background::Resync => self.background_resync = true,
@@ -175,7 +175,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     }
 
     /// Sees every incoming object once, before anyone else does and outside every lock; tombstones and `Sync` never
-    /// pass it. An object that it rejects goes back to the caller as the hook left it, and nothing has changed.
+    /// pass it. An object that it rejects goes back to the caller as the hook left it, and nothing has changed. O(1).
     pub fn transform(
         mut self,
         transform: impl Fn(&mut V) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -185,37 +185,38 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     }
 
     /// Hears of what no call can return: failing stores, keys given up, panicking wakers. Runs outside every lock;
-    /// its own panics are contained.
+    /// its own panics are contained. O(1).
     pub fn on_error(mut self, hook: impl Fn(&ErrorEvent<'_, K>) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(hook));
         self
     }
 
-    /// What becomes of a lease that is dropped without being ended.
+    /// What becomes of a lease that is dropped without being ended. O(1).
     pub fn on_abandon(mut self, on_abandon: OnAbandon) -> Self {
         self.on_abandon = on_abandon;
         self
     }
 
-    /// How long `requeue_with_backoff`, and an abandoned lease, waits.
+    /// How long `requeue_with_backoff`, and an abandoned lease, waits. O(1).
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
     /// Who wakes async consumers for delayed keys. Without one, a thread does that is started when first needed.
+    /// O(1).
     pub fn timer(mut self, timer: impl Timer + 'static) -> Self {
         self.timer = Some(Arc::new(timer));
         self
     }
 
-    /// Builds the queue over the user's own store of known objects.
+    /// Builds the queue over the user's own store of known objects. O(1).
     pub fn known_objects(mut self, store: impl KnownObjects<K, V> + 'static) -> Self {
         self.known = Known::Store(Arc::new(store));
         self
     }
 
-    /// Builds the queue over no known objects: only what is pending or leased exists.
+    /// Builds the queue over no known objects: only what is pending or leased exists. O(1).
     pub fn no_known_objects(mut self) -> Self {
         self.known = Known::None;
         self
@@ -223,7 +224,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
 
     /// Declares a part of the keys that [`replace_scope`](DeltaQueue::replace_scope) can replace on its own. With
     /// scopes declared, the queue has synced when each of them has, by its own replace or by a plain one, and an
-    /// early change no longer decides it. `holds` runs outside every lock.
+    /// early change no longer decides it. `holds` runs outside every lock. O(scopes).
     ///
     /// # Panics
     ///
@@ -240,13 +241,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     }
 
     /// Declares that no key is in two scopes, so that replaces of different scopes may run side by side. If a key is
-    /// in two nevertheless, it gets the deltas of both.
+    /// in two nevertheless, it gets the deltas of both. O(1).
     pub fn disjoint_scopes(mut self) -> Self {
         self.disjoint_scopes = true;
         self
     }
 
-    /// The queue takes objects alone and finds their keys by `key_fn`, after the transform.
+    /// The queue takes objects alone and finds their keys by `key_fn`, after the transform. O(1).
     pub fn key_fn(
         self,
         key_fn: impl Fn(&V) -> Result<K, BoxError> + Send + Sync + 'static,
@@ -254,7 +255,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
         KeyedBuilder::new(self, Box::new(key_fn))
     }
 
-    /// The queue, of the type that the caller names.
+    /// The queue, of the type that the caller names. O(1).
     pub fn build<Q>(self) -> Q
     where
         Q: DeltaQueue<Key = K, Value = V, Hasher = S>,

@@ -26,12 +26,13 @@ enum Policy {
 }
 
 impl Backoff {
-    /// `base` after the first attempt, doubled for each further one, at most `max`.
+    /// `base` after the first attempt, doubled for each further one, at most `max`. Wait-free, O(1).
     pub fn exponential(base: Duration, max: Duration) -> Self {
         Backoff(Policy::Exponential { base, max })
     }
 
     /// Whatever `delay` says for the number of attempts so far, from 1. If it panics, the delay is the default's.
+    /// O(1).
     pub fn custom(delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
         Backoff(Policy::Custom(Arc::new(delay)))
     }
@@ -94,7 +95,8 @@ impl fmt::Debug for Backoff {
 /// ```
 pub trait Timer: Send + Sync {
     /// Calls `wake` at `at` or soon after, from anywhere; must not block. A `wake` that comes too early or once more
-    /// than needed does no harm; one that never comes leaves delayed keys waiting for the next event.
+    /// than needed does no harm; one that never comes leaves delayed keys waiting for the next event. Called at
+    /// most once per sleeping consumer and earliest delay.
     fn wake_at(&self, at: Instant, wake: Box<dyn FnOnce() + Send>);
 }
 
@@ -117,7 +119,7 @@ pub struct TokioTimer(tokio::runtime::Handle);
 
 #[cfg(feature = "tokio")]
 impl TokioTimer {
-    /// On the current runtime.
+    /// On the current runtime. O(1).
     ///
     /// # Panics
     ///

@@ -34,7 +34,7 @@ pub enum DeltaKind {
 }
 
 impl DeltaKind {
-    /// Whether the object is gone after a delta of this kind.
+    /// Whether the object is gone after a delta of this kind. Wait-free, O(1).
     pub fn is_deletion(self) -> bool {
         matches!(self, DeltaKind::Deleted | DeltaKind::DeletedFinalStateUnknown)
     }
@@ -91,6 +91,7 @@ pub enum Delta<'a, K, V> {
 
 impl<'a, K, V> Delta<'a, K, V> {
     /// The object that the delta carries: every kind has one but a tombstone of an object that was never seen.
+    /// Wait-free, O(1).
     pub fn object(&self) -> Option<&'a V> {
         match *self {
             Delta::Added(object)
@@ -102,7 +103,7 @@ impl<'a, K, V> Delta<'a, K, V> {
         }
     }
 
-    /// What the delta says, without its object.
+    /// What the delta says, without its object. Wait-free, O(1).
     pub fn kind(&self) -> DeltaKind {
         match self {
             Delta::Added(_) => DeltaKind::Added,
@@ -114,7 +115,7 @@ impl<'a, K, V> Delta<'a, K, V> {
         }
     }
 
-    /// Whether the object is gone after this delta.
+    /// Whether the object is gone after this delta. Wait-free, O(1).
     pub fn is_deletion(&self) -> bool {
         self.kind().is_deletion()
     }
@@ -146,22 +147,22 @@ impl<'a, K, V> Deltas<'a, K, V> {
         Deltas { key, list }
     }
 
-    /// The first thing that happened.
+    /// The first thing that happened. Wait-free, O(1).
     pub fn oldest(&self) -> Delta<'a, K, V> {
         self.list[0].lend(self.key)
     }
 
-    /// The last thing that happened: after it, this is the state of the object.
+    /// The last thing that happened: after it, this is the state of the object. Wait-free, O(1).
     pub fn newest(&self) -> Delta<'a, K, V> {
         self.list[self.list.len() - 1].lend(self.key)
     }
 
-    /// The deltas, oldest first.
+    /// The deltas, oldest first. Wait-free, O(1).
     pub fn iter(&self) -> DeltasIter<'a, K, V> {
         DeltasIter { key: self.key, list: self.list.iter() }
     }
 
-    /// How many there are: at least one.
+    /// How many there are: at least one. Wait-free, O(1).
     #[expect(clippy::len_without_is_empty, reason = "deltas are never empty")]
     pub fn len(&self) -> usize {
         self.list.len()

@@ -39,7 +39,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> KeyedBuilder<K, V, S> {
         KeyedBuilder { builder, key_fn }
     }
 
-    /// The queue, of the type that the caller names.
+    /// The queue, of the type that the caller names. O(1).
     pub fn build<Q>(self) -> Keyed<Q>
     where
         Q: DeltaQueue<Key = K, Value = V, Hasher = S>,
@@ -56,7 +56,8 @@ impl<K, V, S> fmt::Debug for KeyedBuilder<K, V, S> {
 
 /// A face over a queue that takes objects alone. The key is taken by the builder's key function, after the transform.
 ///
-/// Everything else is the queue's own: a `Keyed` dereferences to it, as an `Arc`. Changes given to the queue itself, with
+/// Everything else is the queue's own: a `Keyed` dereferences to it, as an `Arc`. Changes given to the queue
+/// itself, with
 /// a key, pass the transform as well, but not the key function.
 ///
 /// ```
@@ -138,7 +139,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
         self.change(value, Change::Add)
     }
 
-    /// Appends `Updated`.
+    /// Appends `Updated`. O(1) expected.
     ///
     /// # Errors
     ///
@@ -147,7 +148,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
         self.change(value, Change::Update)
     }
 
-    /// Appends `Added` if the key does not exist, else `Updated`.
+    /// Appends `Added` if the key does not exist, else `Updated`. O(1) expected.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
         self.change(value, Change::Apply)
     }
 
-    /// Appends `Deleted` if the key is pending or known, else nothing.
+    /// Appends `Deleted` if the key is pending or known, else nothing. O(1) expected.
     ///
     /// # Errors
     ///
@@ -177,7 +178,8 @@ impl<Q: DeltaQueue> Keyed<Q> {
         self.replace_list(BeginReplace::list(None), list)
     }
 
-    /// The same, waiting for a running replace to end first.
+    /// The same, waiting for a running replace to end first. Waits for the running one, then O(items + keys that
+    /// exist).
     ///
     /// # Errors
     ///
@@ -189,7 +191,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
         self.replace_list(BeginReplace::list(None).waiting(), list)
     }
 
-    /// The same as [`replace`](Self::replace), limited to the keys of one declared scope.
+    /// The same as [`replace`](Self::replace), limited to the keys of one declared scope. O(items + keys that exist).
     ///
     /// # Errors
     ///
@@ -248,7 +250,7 @@ impl<Q: DeltaQueue> Keyed<Q> {
         }
     }
 
-    /// The queue itself.
+    /// The queue itself. Wait-free, O(1).
     pub fn into_inner(self) -> Arc<Q> {
         self.queue
     }
@@ -373,7 +375,7 @@ impl<'q, Q: DeltaQueue> KeyedReplace<'q, Q> {
         })
     }
 
-    /// Ends the list, as [`Replace::commit`].
+    /// Ends the list, as [`Replace::commit`]. O(keys that exist).
     ///
     /// # Errors
     ///

@@ -33,10 +33,10 @@ use crate::error::BoxError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KnownObjects<K, V>: Send + Sync {
-    /// All keys of which the store holds an object.
+    /// All keys of which the store holds an object. Called by `replace` and `resync`, outside every lock.
     fn keys(&self) -> Result<Vec<K>, BoxError>;
 
-    /// The object of `key`.
+    /// The object of `key`. Called once per pop, outside every lock, and where a call needs to know.
     fn get(&self, key: &K) -> Result<Option<V>, BoxError>;
 }
 
@@ -86,12 +86,12 @@ impl<K, V> KnownObject<K, V> {
         Arc::clone(&self.object)
     }
 
-    /// The key.
+    /// The key. Wait-free, O(1).
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The object.
+    /// The object. Wait-free, O(1).
     pub fn object(&self) -> &V {
         &self.object
     }
@@ -128,13 +128,13 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for KnownObject<K, V> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KnownView<K, V> {
-    /// The object of a key, with its key.
+    /// The object of a key, with its key. O(1) expected; progress is the view's.
     fn find<Q>(&self, key: &Q) -> Option<KnownObject<K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized;
 
-    /// A clone of the object of a key.
+    /// A clone of the object of a key. Called once per pop, outside every lock, and where a call needs to know.
     fn get<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -144,7 +144,7 @@ pub trait KnownView<K, V> {
         self.find(key).map(|known| known.object().clone())
     }
 
-    /// Lends the object of a key to `f`, which runs outside every lock.
+    /// Lends the object of a key to `f`, which runs outside every lock. O(1) expected; progress is the view's.
     fn get_with<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -153,7 +153,7 @@ pub trait KnownView<K, V> {
         self.find(key).map(|known| f(known.object()))
     }
 
-    /// Whether an object of this key is known.
+    /// Whether an object of this key is known. O(1) expected; progress is the view's.
     fn contains<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -162,19 +162,19 @@ pub trait KnownView<K, V> {
         self.find(key).is_some()
     }
 
-    /// How many objects are known.
+    /// How many objects are known. O(1); progress is the view's.
     fn len(&self) -> usize;
 
-    /// Whether none is.
+    /// Whether none is. O(1); progress is the view's.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The known objects in any order, each key at most once. Over a live view the iterator is weakly consistent:
-    /// each object is that of some moment during the iteration.
+    /// each object is that of some moment during the iteration. O(n); progress is the view's.
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
 
-    /// The keys, as [`iter`](Self::iter) gives them.
+    /// The keys, as [`iter`](Self::iter) gives them. Called by `replace` and `resync`, outside every lock.
     fn keys(&self) -> impl Iterator<Item = Arc<K>> {
         self.iter().map(|known| known.key)
     }

@@ -105,65 +105,69 @@ impl<'q, Q: DeltaQueue> Lease<'q, Q> {
         self.held.as_ref().expect("the lease is open")
     }
 
-    /// The key.
+    /// The key. Wait-free, O(1).
     pub fn key(&self) -> &Q::Key {
         self.held().key()
     }
 
-    /// What happened to it since it was last handed out, oldest first.
+    /// What happened to it since it was last handed out, oldest first. Wait-free, O(1).
     pub fn deltas(&self) -> Deltas<'_, Q::Key, Q::Value> {
         self.held().deltas()
     }
 
     /// The known object before these deltas, as of the last completed lease: the *old* object of an update.
+    /// Wait-free, O(1).
     pub fn previous(&self) -> Option<&Q::Value> {
         self.held().previous()
     }
 
-    /// Whether at least one delta stems from the first replace. Stays through requeues.
+    /// Whether at least one delta stems from the first replace. Stays through requeues. Wait-free, O(1).
     pub fn is_initial(&self) -> bool {
         self.held().is_initial()
     }
 
-    /// How often these deltas have been handed out, this time included: 1 at first.
+    /// How often these deltas have been handed out, this time included: 1 at first. Wait-free, O(1).
     pub fn attempts(&self) -> u32 {
         self.held().attempts()
     }
 
-    /// Ends the lease: the deltas are processed. What arrived meanwhile goes in line.
+    /// Ends the lease: the deltas are processed. What arrived meanwhile goes in line. O(1); progress is the queue's.
     pub fn done(self) {
         self.end(Outcome::Done);
     }
 
-    /// Gives the deltas back: they come before anything that arrived meanwhile, and the key goes to the tail.
+    /// Gives the deltas back: they come before anything that arrived meanwhile, and the key goes to the tail. O(1);
+    /// progress is the queue's.
     pub fn requeue(self) {
         self.end(Outcome::Requeue);
     }
 
     /// Gives the deltas back: the key goes in line when `delay` has passed, or at once when a new delta arrives.
+    /// O(log delayed); progress is the queue's.
     pub fn requeue_after(self, delay: Duration) {
         self.end(Outcome::RequeueAfter(delay));
     }
 
     /// Gives the deltas back for the time that the queue's [`Backoff`](crate::Backoff) says for
-    /// [`attempts`](Self::attempts).
+    /// [`attempts`](Self::attempts). O(log delayed); progress is the queue's.
     pub fn requeue_with_backoff(self) {
         self.end(Outcome::RequeueWithBackoff);
     }
 
-    /// Ends the lease like [`done`](Self::done), for syncs, marks and handles too, and tells the error hook.
+    /// Ends the lease like [`done`](Self::done), for syncs, marks and handles too, and tells the error hook. O(1);
+    /// progress is the queue's.
     pub fn give_up(self) {
         self.end(Outcome::GiveUp);
     }
 
-    /// Ends the lease as `outcome` says.
+    /// Ends the lease as `outcome` says. Costs what the method of that name costs.
     pub fn end(mut self, outcome: Outcome) {
         if let Some(held) = self.held.take() {
             self.queue.end(held, Ending::By(outcome));
         }
     }
 
-    /// The same lease with a handle of its queue instead of a borrow.
+    /// The same lease with a handle of its queue instead of a borrow. O(1); progress is the queue's.
     ///
     /// # Panics
     ///
@@ -231,13 +235,13 @@ impl<'q, Q: DeltaQueue> LeaseBatch<'q, Q> {
         LeaseBatch { leases }
     }
 
-    /// How many leases there are: at least one.
+    /// How many leases there are: at least one. Wait-free, O(1).
     #[expect(clippy::len_without_is_empty, reason = "a batch is never empty")]
     pub fn len(&self) -> usize {
         self.leases.len()
     }
 
-    /// The leases in the order of the line.
+    /// The leases in the order of the line. Wait-free, O(1).
     pub fn iter(&self) -> std::slice::Iter<'_, Lease<'q, Q>> {
         self.leases.iter()
     }
@@ -247,7 +251,7 @@ impl<'q, Q: DeltaQueue> LeaseBatch<'q, Q> {
         self.end(Outcome::Done);
     }
 
-    /// Ends all leases in one step, as `outcome` says.
+    /// Ends all leases in one step, as `outcome` says. Costs what the method of that name costs.
     pub fn end(self, outcome: Outcome) {
         let mut leases = self.leases.into_iter();
         let Some(first) = leases.next() else { return };

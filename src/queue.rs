@@ -88,7 +88,7 @@ pub trait DeltaQueue:
     /// The known objects as of one moment.
     type Snapshot: KnownView<Self::Key, Self::Value> + Clone + Send + Sync;
 
-    /// A queue as the builder says; the same as [`Builder::build`].
+    /// A queue as the builder says; the same as [`Builder::build`]. O(1).
     fn from_builder(builder: Builder<Self::Key, Self::Value, Self::Hasher>) -> Self;
 
     // ---- producers
@@ -177,11 +177,13 @@ pub trait DeltaQueue:
         replace_list(self, BeginReplace::list(None), list)
     }
 
-    /// The same, waiting for a running replace to end first.
+    /// The same, waiting for a running replace to end first. Waits for the running one, then O(items + keys that
+    /// exist).
     ///
     /// # Errors
     ///
-    /// As [`replace`](Self::replace), but for the running one. A thread that waits for its own streaming replace waits
+    /// As [`replace`](Self::replace), but for the running one. A thread that waits for its own streaming replace
+    /// waits
     /// for ever.
     fn replace_wait(
         &self,
@@ -191,7 +193,7 @@ pub trait DeltaQueue:
     }
 
     /// The same as [`replace`](Self::replace), limited to the keys of one declared scope, whose predicate runs before
-    /// anything is applied.
+    /// anything is applied. O(items + keys that exist).
     ///
     /// # Errors
     ///
@@ -279,7 +281,8 @@ pub trait DeltaQueue:
         Ok(Completion::new(QueueRef::Borrowed(self), awaited))
     }
 
-    /// The newest mark whose predecessors are all completed. Never runs ahead; a key that was dirty when a lease ended
+    /// The newest mark whose predecessors are all completed. Never runs ahead; a key that was dirty when a lease
+    /// ended
     /// may hold it back by one more lease, a delayed key until it completes, a forgotten lease for ever.
     /// At most O(pending).
     fn processed_through(&self) -> Option<Version>;
@@ -311,7 +314,7 @@ pub trait DeltaQueue:
         }
     }
 
-    /// [`pop`](Self::pop) that blocks at most for `timeout`.
+    /// [`pop`](Self::pop) that blocks at most for `timeout`. O(1) expected.
     ///
     /// # Errors
     ///
@@ -320,7 +323,7 @@ pub trait DeltaQueue:
         self.pop_raw(Deadline::after(timeout)).map(|held| Lease::new(QueueRef::Borrowed(self), held))
     }
 
-    /// [`pop`](Self::pop) that blocks at most until `deadline`.
+    /// [`pop`](Self::pop) that blocks at most until `deadline`. O(1) expected.
     ///
     /// # Errors
     ///
@@ -330,7 +333,7 @@ pub trait DeltaQueue:
     }
 
     /// [`pop`](Self::pop) that waits without blocking, on any executor. Cancel-safe: dropping the future loses no key
-    /// and no wake-up.
+    /// and no wake-up. O(1) expected.
     ///
     /// # Errors
     ///
@@ -355,7 +358,7 @@ pub trait DeltaQueue:
             .map_err(|_| Closed)
     }
 
-    /// [`pop_batch`](Self::pop_batch) that does not block.
+    /// [`pop_batch`](Self::pop_batch) that does not block. O(leases).
     ///
     /// # Panics
     ///
@@ -372,7 +375,7 @@ pub trait DeltaQueue:
         }
     }
 
-    /// [`pop_batch`](Self::pop_batch) that blocks at most for `timeout`.
+    /// [`pop_batch`](Self::pop_batch) that blocks at most for `timeout`. O(leases).
     ///
     /// # Panics
     ///
@@ -389,7 +392,7 @@ pub trait DeltaQueue:
         self.pop_batch_raw(max, Deadline::after(timeout)).map(|held| batch(QueueRef::Borrowed(self), held))
     }
 
-    /// [`pop_batch`](Self::pop_batch) that waits without blocking. Cancel-safe, on any executor.
+    /// [`pop_batch`](Self::pop_batch) that waits without blocking. Cancel-safe, on any executor. O(leases).
     ///
     /// # Panics
     ///
@@ -405,7 +408,7 @@ pub trait DeltaQueue:
         async move { Ok(batch(QueueRef::Borrowed(self), self.pop_batch_raw_async(max).await?)) }
     }
 
-    /// [`pop`](Self::pop) for a lease that owns a handle of the queue.
+    /// [`pop`](Self::pop) for a lease that owns a handle of the queue. O(1) expected.
     ///
     /// # Errors
     ///
@@ -417,7 +420,7 @@ pub trait DeltaQueue:
         self.pop().map(|lease| lease.into_owned(self))
     }
 
-    /// [`pop_async`](Self::pop_async) for a lease that owns a handle of the queue.
+    /// [`pop_async`](Self::pop_async) for a lease that owns a handle of the queue. O(1) expected.
     ///
     /// # Errors
     ///
@@ -431,7 +434,7 @@ pub trait DeltaQueue:
 
     /// Blocks until a key is in line, calls `f` with it, and ends the lease by its result, as client-go's
     /// `Pop(process)` does. If `f` panics the lease is abandoned, and the panic goes on. Which locks are held while
-    /// `f` runs is the queue's to say.
+    /// `f` runs is the queue's to say. O(1) expected, and `f`.
     ///
     /// # Errors
     ///
@@ -453,7 +456,7 @@ pub trait DeltaQueue:
     /// The weaker sign: each of those keys has been handed out, and its lease has ended in some way. O(1).
     fn has_delivered(&self) -> bool;
 
-    /// Blocks until [`has_synced`](Self::has_synced).
+    /// Blocks until [`has_synced`](Self::has_synced). O(1) each time a lease ends meanwhile.
     ///
     /// # Errors
     ///
@@ -462,7 +465,7 @@ pub trait DeltaQueue:
         self.wait_raw(Awaited::Synced, Deadline::Never)
     }
 
-    /// The same, at most for `timeout`.
+    /// The same, at most for `timeout`. O(1) each time a lease ends meanwhile.
     ///
     /// # Errors
     ///
@@ -471,7 +474,7 @@ pub trait DeltaQueue:
         self.wait_raw(Awaited::Synced, Deadline::after(timeout))
     }
 
-    /// The same without blocking. Cancel-safe, on any executor.
+    /// The same without blocking. Cancel-safe, on any executor. O(1) each time a lease ends meanwhile.
     ///
     /// # Errors
     ///
@@ -481,14 +484,16 @@ pub trait DeltaQueue:
     }
 
     /// Closes the queue: producers get [`Closed`] and their values back, pops go on until nothing is left, delayed
-    /// keys go in line at once, a streaming replace is cut as if dropped. Idempotent; whether this was the first call.
+    /// keys go in line at once, a streaming replace is cut as if dropped. Idempotent; whether this was the first
+    /// call.
     /// O(delayed + waiting).
     fn close(&self) -> bool;
 
     /// Whether the queue is closed. O(1).
     fn is_closed(&self) -> bool;
 
-    /// Closes the queue and blocks until nothing is pending and no lease is left.
+    /// Closes the queue and blocks until nothing is pending and no lease is left. O(delayed), then O(1) each time a
+    /// lease ends.
     ///
     /// # Errors
     ///
@@ -498,7 +503,7 @@ pub trait DeltaQueue:
         self.wait_raw(Awaited::Drained, Deadline::Never)
     }
 
-    /// The same, at most for `timeout`.
+    /// The same, at most for `timeout`. O(delayed), then O(1) each time a lease ends.
     ///
     /// # Errors
     ///
@@ -509,6 +514,7 @@ pub trait DeltaQueue:
     }
 
     /// The same without blocking. Cancel-safe, on any executor; does not notice a lease of the same task.
+    /// O(delayed), then O(1) each time a lease ends.
     fn close_and_wait_async(&self) -> impl Future<Output = ()> + Send {
         self.close();
         async move {
@@ -517,7 +523,8 @@ pub trait DeltaQueue:
         }
     }
 
-    /// Closes the queue and drops what is pending. What is given back later is dropped too; the result of a later call
+    /// Closes the queue and drops what is pending. What is given back later is dropped too; the result of a later
+    /// call
     /// counts it in. O(pending).
     fn close_discard(&self) -> Discarded;
 

@@ -172,12 +172,12 @@ impl<'q, Q: DeltaQueue> Completion<'q, Q> {
         Completion { queue, awaited }
     }
 
-    /// Whether it is complete now.
+    /// Whether it is complete now. O(1); progress is the queue's.
     pub fn is_complete(&self) -> bool {
         matches!(self.queue.check(self.awaited), Some(Ok(())))
     }
 
-    /// Blocks until it is complete. A forgotten lease holds it back for ever.
+    /// Blocks until it is complete. A forgotten lease holds it back for ever. O(1) each time a lease ends meanwhile.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl<'q, Q: DeltaQueue> Completion<'q, Q> {
         self.queue.wait_raw(self.awaited, Deadline::Never)
     }
 
-    /// Blocks until it is complete, at most for `timeout`.
+    /// Blocks until it is complete, at most for `timeout`. O(1) each time a lease ends meanwhile.
     ///
     /// # Errors
     ///
@@ -195,7 +195,8 @@ impl<'q, Q: DeltaQueue> Completion<'q, Q> {
         self.queue.wait_raw(self.awaited, Deadline::after(timeout))
     }
 
-    /// Waits until it is complete. Cancel-safe, on any executor; does not notice a lease of the same task.
+    /// Waits until it is complete. Cancel-safe, on any executor; does not notice a lease of the same task. O(1)
+    /// each time a lease ends meanwhile.
     ///
     /// # Errors
     ///

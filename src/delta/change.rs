@@ -28,7 +28,7 @@ pub enum Change<K, V> {
 }
 
 impl<K, V> Change<K, V> {
-    /// The key that changes.
+    /// The key that changes. Wait-free, O(1).
     pub fn key(&self) -> &K {
         match self {
             Change::Add(key, _) | Change::Update(key, _) | Change::Apply(key, _) | Change::Delete(key, _) => {
@@ -38,7 +38,7 @@ impl<K, V> Change<K, V> {
         }
     }
 
-    /// The object, if the change has one.
+    /// The object, if the change has one. Wait-free, O(1).
     pub fn value(&self) -> Option<&V> {
         match self {
             Change::Add(_, value)
@@ -49,7 +49,7 @@ impl<K, V> Change<K, V> {
         }
     }
 
-    /// The object, taken out.
+    /// The object, taken out. Wait-free, O(1).
     pub fn into_value(self) -> Option<V> {
         self.into_parts().2
     }
