@@ -56,8 +56,7 @@ impl<K, V, S> fmt::Debug for KeyedBuilder<K, V, S> {
 
 /// A face over a queue that takes objects alone. The key is taken by the builder's key function, after the transform.
 ///
-/// Everything else is the queue's own: a `Keyed` dereferences to it, as an `Arc`. Changes given to the queue
-/// itself, with
+/// Everything else is the queue's own: a `Keyed` dereferences to it, as an `Arc`. Changes given to the queue itself, with
 /// a key, pass the transform as well, but not the key function.
 ///
 /// ```
