@@ -130,9 +130,9 @@ pub struct ChangeError<K, V> {
 
 /// Changes that were not taken by [`change_all`](crate::DeltaQueue::change_all).
 ///
-/// A rejected object rejects the whole call: then `rest` holds all changes, the objects before the bad one transformed,
-/// and `index` says which was bad. If the
-/// queue was closed in the middle, the changes before `index` were taken, and `rest` starts with the one at `index`.
+/// A rejected object rejects the whole call: then `rest` holds all changes, the objects before the bad one
+/// transformed, and `index` says which was bad. If the queue was closed in the middle, the changes before `index`
+/// were taken, and `rest` starts with the one at `index`.
 ///
 /// ```
 /// use delta_fifo::{Builder, Change, DeltaQueue, baseline::MutexDeltaFifo};

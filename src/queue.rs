@@ -183,8 +183,7 @@ pub trait DeltaQueue:
     /// # Errors
     ///
     /// As [`replace`](Self::replace), but for the running one. A thread that waits for its own streaming replace
-    /// waits
-    /// for ever.
+    /// waits for ever.
     fn replace_wait(
         &self,
         list: impl IntoIterator<Item = (Self::Key, Self::Value)>,
@@ -282,9 +281,8 @@ pub trait DeltaQueue:
     }
 
     /// The newest mark whose predecessors are all completed. Never runs ahead; a key that was dirty when a lease
-    /// ended
-    /// may hold it back by one more lease, a delayed key until it completes, a forgotten lease for ever.
-    /// At most O(pending).
+    /// ended may hold it back by one more lease, a delayed key until it completes, a forgotten lease for ever. At
+    /// most O(pending).
     fn processed_through(&self) -> Option<Version>;
 
     // ---- consumers
@@ -485,8 +483,7 @@ pub trait DeltaQueue:
 
     /// Closes the queue: producers get [`Closed`] and their values back, pops go on until nothing is left, delayed
     /// keys go in line at once, a streaming replace is cut as if dropped. Idempotent; whether this was the first
-    /// call.
-    /// O(delayed + waiting).
+    /// call. O(delayed + waiting).
     fn close(&self) -> bool;
 
     /// Whether the queue is closed. O(1).
@@ -524,8 +521,7 @@ pub trait DeltaQueue:
     }
 
     /// Closes the queue and drops what is pending. What is given back later is dropped too; the result of a later
-    /// call
-    /// counts it in. O(pending).
+    /// call counts it in. O(pending).
     fn close_discard(&self) -> Discarded;
 
     // ---- what there is
