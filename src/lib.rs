@@ -55,6 +55,8 @@ mod sync;
 mod wait;
 
 pub mod baseline;
+#[cfg(doc)]
+pub mod implementation;
 
 /// The README's examples are tests.
 #[cfg(doctest)]
