@@ -15,7 +15,7 @@ use crate::resolve::{Before, known_after};
 use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held, Origins};
 use super::lines::Lines;
-use super::lock::{note_ended, read, write};
+use super::lock::{Locked, note_ended, read, write};
 use super::records::Records;
 use super::replaces::join;
 use super::state::State;
@@ -45,8 +45,9 @@ where
 {
     pub(super) fn end_one(&self, mut held: Held<K, V>, ending: Ending) {
         let how = self.decide(ending, held.attempts);
-        let ended = self.end_locked(&mut self.lock(), &mut held, how);
-        self.report_end(ended);
+        let mut state = self.lock();
+        let ended = self.end_locked(&mut state, &mut held, how);
+        self.release_and_report(state, [ended]);
     }
 
     pub(super) fn end_batch(&self, mut batch: Vec<Held<K, V>>, outcome: Outcome) {
@@ -60,10 +61,7 @@ where
                 ended => loud.push(ended),
             }
         }
-        drop(state);
-        for ended in loud {
-            self.report_end(ended);
-        }
+        self.release_and_report(state, loud);
     }
 
     /// What an ending means for the deltas. Runs the user's back-off policy, so it comes before the lock.
@@ -106,7 +104,22 @@ where
         }
     }
 
-    pub(super) fn report_end(&self, ended: Ended<K>) {
+    /// Releases the lock, which may drop objects whose `Drop` panics, and tells what is to be told all the same.
+    pub(super) fn release_and_report(
+        &self,
+        mut state: Locked<'_, K, V, S>,
+        ended: impl IntoIterator<Item = Ended<K>>,
+    ) {
+        let released = catch_unwind(AssertUnwindSafe(|| state.release()));
+        for ended in ended {
+            self.report_end(ended);
+        }
+        if let Err(panic) = released {
+            self.report_end(Ended::Panicked(panic));
+        }
+    }
+
+    fn report_end(&self, ended: Ended<K>) {
         match ended {
             Ended::Quietly => {}
             Ended::GaveUp(key, attempts) => self.report(&ErrorEvent::GaveUp { key: &key, attempts }),

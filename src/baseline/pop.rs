@@ -244,8 +244,7 @@ where
         self.processing.store(0, Ordering::Relaxed);
         let mut held = lease.into_held();
         let ended = self.end_locked(&mut state, &mut held, how);
-        drop(state);
-        self.report_end(ended);
+        self.release_and_report(state, [ended]);
         result.map_err(|panic| resume_unwind(panic))
     }
 }

@@ -9,6 +9,7 @@ use crate::delta::{Object, RawDelta, RawKind};
 use crate::error::{
     BeginReplaceError, CommitError, ReplaceError, ReplaceErrorKind, UpsertError, UpsertErrorKind,
 };
+use crate::queue::DeltaQueue;
 use crate::raw::{Awaited, BeginReplace, Deadline, RawQueue};
 use crate::replace::Upsert;
 
@@ -85,6 +86,10 @@ where
         mut value: V,
         transformed: bool,
     ) -> Result<Upsert, UpsertError<K, V>> {
+        if self.is_closed() {
+            // Before the transform: the value comes back as it was.
+            return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
+        }
         if let Err(scope) = self.in_scope(ticket, &key) {
             return Err(UpsertError { kind: UpsertErrorKind::OutOfScope(scope), key, value });
         }

@@ -5,11 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use delta_fifo::{
     BeginReplaceError, Builder, Change, ChangeErrorKind, DeltaQueue, Keyed, KeyedErrorKind, ReplaceErrorKind,
+    UpsertErrorKind,
 };
 
 use crate::common::{Family, Queue, builder, for_each_queue, key, lease_text};
 
-for_each_queue!(keyed_transforms_what_is_given_with_a_key, closed_gives_values_back_as_they_were);
+for_each_queue!(
+    keyed_transforms_what_is_given_with_a_key,
+    closed_gives_values_back_as_they_were,
+    a_cut_list_gives_objects_back_as_they_were,
+);
 
 fn keyed_transforms_what_is_given_with_a_key<F: Family>() {
     let calls = Arc::new(AtomicUsize::new(0));
@@ -37,6 +42,21 @@ fn keyed_transforms_what_is_given_with_a_key<F: Family>() {
     let leases: Vec<_> = queue.pop_batch(9).unwrap().into_iter().collect();
     let texts: Vec<String> = leases.iter().map(lease_text).collect();
     assert_eq!(texts, ["a:[A101 U102 R103 R104 T(a104)]", "b:[A101 T(b101)]", "k105:[A105 R105]"]);
+}
+
+fn a_cut_list_gives_objects_back_as_they_were<F: Family>() {
+    let queue: Queue<F> = builder()
+        .transform(|value: &mut u32| {
+            *value *= 2;
+            Ok(())
+        })
+        .build();
+    let list = queue.begin_replace().unwrap();
+    list.upsert(key("a"), 1).unwrap();
+    queue.close();
+    let error = list.upsert(key("b"), 1).unwrap_err();
+    assert!(matches!(error.kind, UpsertErrorKind::Closed));
+    assert_eq!((error.key, error.value), (key("b"), 1));
 }
 
 fn closed_gives_values_back_as_they_were<F: Family>() {
