@@ -1,7 +1,7 @@
 //! Producers: single changes and lists of them.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use crate::builder::Known;
 use crate::delta::{Change, Object, RawDelta, RawKind};
@@ -12,6 +12,8 @@ use crate::resolve::Before;
 
 use super::MutexDeltaFifo;
 use super::entry::{Entry, Origins};
+use super::lock::read;
+use super::records::Records;
 use super::state::{Append, State};
 
 /// A change on its way into the queue. What the queue does not take stays here, and drops outside the lock.
@@ -138,7 +140,7 @@ impl<K: Eq, V> State<K, V> {
         &mut self,
         offer: &mut Offer<K, V>,
         known: &Known<K, V>,
-        records: &std::sync::RwLock<super::records::Records<K, V>>,
+        records: &RwLock<Records<K, V>>,
     ) -> Offered {
         if self.closed {
             return Offered::Closed;
@@ -166,7 +168,7 @@ impl<K: Eq, V> State<K, V> {
         &self,
         offer: &Offer<K, V>,
         known: &Known<K, V>,
-        records: &std::sync::RwLock<super::records::Records<K, V>>,
+        records: &RwLock<Records<K, V>>,
     ) -> Option<bool> {
         let key = offer.key.as_ref().expect("the queue did not take it");
         if let Some(slot) = self.entries.find(offer.hash, key) {
@@ -174,11 +176,7 @@ impl<K: Eq, V> State<K, V> {
             return Some(entry.is_pending() || entry.exists());
         }
         match known {
-            Known::Inside => {
-                let records = super::lock::read(records);
-                let record = records.table.find(offer.hash, key);
-                Some(record.is_some_and(|record| records.table.get(record).object.is_some()))
-            }
+            Known::Inside => Some(read(records).knows(offer.hash, key)),
             Known::None => Some(false),
             Known::Store(_) => offer.stored,
         }

@@ -171,10 +171,10 @@ impl<K: Eq, V> State<K, V> {
         note_ended(lease.thread);
         self.marks.leave(lease.since);
         self.replaces.complete(&lease.debts);
-        let left = known_after(&held.deltas).cloned();
+        let left = known_after(&held.deltas);
         if entry.is_pending() {
             let known = !held.deltas.is_empty();
-            entry.left = known.then(|| left.map_or(Before::Absent, Before::Known));
+            entry.left = known.then(|| left.cloned().map_or(Before::Absent, Before::Known));
             self.line_up(held.slot);
         } else {
             let settled = entry.settled;

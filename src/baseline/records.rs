@@ -42,6 +42,14 @@ impl<K, V> Records<K, V> {
         self.objects
     }
 
+    /// Whether an object of the key is known. Runs the key's `Eq`.
+    pub(super) fn knows(&self, hash: u64, key: &K) -> bool
+    where
+        K: Eq,
+    {
+        self.table.find(hash, key).is_some_and(|slot| self.table.get(slot).object.is_some())
+    }
+
     /// Makes `object` that of the key, whose record stands at `slot` if there is one. Returns the record's place.
     pub(super) fn set(
         &mut self,

@@ -223,13 +223,16 @@ where
 impl<K: Eq, V> State<K, V> {
     /// The entry for an object of a list, unless a newer change supersedes it.
     fn place(&mut self, number: u64, item: &mut Item<K, V>, records: &RwLock<Records<K, V>>) -> Option<Slot> {
-        let newer = 2 * number + 1;
-        let key = item.key.as_ref().expect("the key is here");
-        let settled = match self.entries.find(item.hash, key) {
-            Some(slot) => self.entries.get(slot).settled,
-            None => self.settled(item.hash, key, records),
-        };
-        (settled < newer).then(|| self.entry(item.hash, &mut item.key, records))
+        let slot = self.entry(item.hash, &mut item.key, records);
+        let entry = self.entries.get(slot);
+        if entry.settled <= 2 * number {
+            return Some(slot);
+        }
+        if entry.is_vacant() {
+            let key = self.entries.remove(slot).0;
+            self.garbage.keys.push(key);
+        }
+        None
     }
 
     fn append_listed(&mut self, number: u64, slot: Slot, item: &mut Item<K, V>, emit: Emit) {

@@ -110,11 +110,7 @@ where
             return Ok(false);
         }
         let known = match self.known {
-            Known::Inside => {
-                let records = read(&self.records);
-                let record = records.table.find(hash, wanted);
-                record.is_some_and(|record| records.table.get(record).object.is_some())
-            }
+            Known::Inside => read(&self.records).knows(hash, wanted),
             Known::Store(_) => stored,
             Known::None => false,
         };
