@@ -44,10 +44,16 @@ mod key_queue;
 mod keyed;
 mod known;
 mod lease;
+#[cfg(any(test, delta_fifo_loom))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
+mod object;
 mod queue;
 mod raw;
 mod replace;
 mod resolve;
+#[cfg(any(test, delta_fifo_loom))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
+mod slab;
 #[cfg(any(test, delta_fifo_loom))]
 mod sync;
 #[cfg(any(test, delta_fifo_loom))]

@@ -1,0 +1,346 @@
+//! Pools of cells: drafts, holding by index, dead cells, and what becomes of the memory when the pool goes.
+
+#![expect(unsafe_code, reason = "cells lead to their pool's memory by a pointer")]
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+use crate::slab::{Index, Slab};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{CachePadded, Canary, bury, pause_point, planted, weaken};
+
+use super::Shared;
+use super::cell::Cell;
+
+/// The memory of a pool.
+pub(super) struct Home<T, H: Default> {
+    slab: Slab<Cell<T, H>>,
+    /// The dead stack: how many, and the index of the first. Nothing but all of it is ever taken off, so an index that is
+    /// on top again is no trap.
+    dead: CachePadded<AtomicU64>,
+    /// See I4.
+    owed: AtomicU64,
+    pub(super) canary: Canary,
+}
+
+/// One more dead cell.
+const ONE: u64 = 1 << 32;
+
+impl<T, H: Default> Home<T, H> {
+    /// # Safety
+    ///
+    /// The cell is out, its body the caller's and without a value. It and the home must not be used any more.
+    #[inline]
+    pub(super) unsafe fn give_back(this: NonNull<Self>, index: Index) {
+        // SAFETY: I4: it lives at least until this cell is given back.
+        let home = unsafe { this.as_ref() };
+        home.canary.touch();
+        if home.slab.offer(index, index) {
+            return;
+        }
+        pause_point("give: closed");
+        // AcqRel: pairs with itself and `close`: who takes the last off has all before it. Released is that this one is done
+        // with the memory.
+        if home.owed.fetch_sub(1, weaken("a cell is counted down by a relaxed subtraction", AcqRel)) == 1 {
+            // SAFETY: I4: no other cell is out, and no pool is there.
+            unsafe { Home::free(this) };
+        }
+    }
+
+    /// The pool goes.
+    ///
+    /// # Safety
+    ///
+    /// Called once; nobody takes cells any more.
+    unsafe fn close(this: NonNull<Self>) {
+        // SAFETY: the memory lives until the last cell is counted down, which is not before the count below.
+        let home = unsafe { this.as_ref() };
+        let out = u64::from(home.slab.allocated()) - u64::from(home.slab.close());
+        pause_point("close: counted");
+        if planted("those before the count are forgotten") {
+            home.owed.swap(out, AcqRel);
+            return;
+        }
+        // AcqRel: pairs with `give_back`; as there.
+        if home.owed.fetch_add(out, AcqRel).wrapping_add(out) != 0
+            && !planted("a pool takes its memory along")
+        {
+            return;
+        }
+        // SAFETY: I4: every cell is free or counted down.
+        unsafe { Home::free(this) };
+    }
+
+    /// # Safety
+    ///
+    /// Nobody uses it any more, and this is called once.
+    unsafe fn free(this: NonNull<Self>) {
+        // SAFETY: the caller's promise; it was a box in `Pool::new`.
+        let home = unsafe { Box::from_raw(this.as_ptr()) };
+        #[cfg(delta_fifo_loom)]
+        let home = super::grave::Grave::new(home, |home| &home.canary);
+        bury(home);
+    }
+
+    /// Puts a chain of dead cells on the stack.
+    fn push_dead(&self, first: Index, last: Index, count: u32) {
+        let link = &self.slab.get(last).link;
+        // Relaxed: the exchange finds out if it is old.
+        let mut top = self.dead.load(Relaxed);
+        loop {
+            // Relaxed: the exchange publishes it.
+            link.store(top as u32, Relaxed);
+            let new = ((top & !(ONE - 1)) + ONE * u64::from(count)) | u64::from(first.get());
+            let publish = weaken("the dead are pushed by a relaxed exchange", Release);
+            // Release: pairs with `bury_dead` (Acquire); publishes the links and the bodies. Relaxed: on failure the top is
+            // only compared again. It fails if others pushed or took all.
+            match self.dead.compare_exchange_weak(top, new, publish, Relaxed) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+}
+
+/// Cells for shared values, recycled. Cheap to create: the first chunk comes with the first draft.
+pub(crate) struct Pool<T, H: Default = ()> {
+    home: NonNull<Home<T, H>>,
+    owns: PhantomData<Home<T, H>>,
+}
+
+// SAFETY: a pool lends `T` and `H` to any thread that holds a cell, and drops them on any; the rest is atomic.
+unsafe impl<T: Send + Sync, H: Default + Send + Sync> Send for Pool<T, H> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync, H: Default + Send + Sync> Sync for Pool<T, H> {}
+
+impl<T, H: Default> Pool<T, H> {
+    pub(crate) fn new() -> Self {
+        let home = Box::new(Home {
+            slab: Slab::new(),
+            dead: CachePadded::new(AtomicU64::new(0)),
+            owed: AtomicU64::new(0),
+            canary: Canary::new(),
+        });
+        Pool { home: NonNull::from(Box::leak(home)), owns: PhantomData }
+    }
+
+    #[inline(always)]
+    fn home(&self) -> &Home<T, H> {
+        // SAFETY: I4: it lives as long as the pool.
+        unsafe { self.home.as_ref() }
+    }
+
+    #[inline(always)]
+    fn cell(&self, index: Index) -> &Cell<T, H> {
+        self.home().slab.get(index)
+    }
+
+    /// A cell that nobody else sees yet.
+    #[inline]
+    pub(crate) fn draft(&self, value: Option<T>) -> Draft<'_, T, H> {
+        let index = self.home().slab.take();
+        // SAFETY: I1: a free cell has no reference and no value, and whoever takes it owns its body.
+        unsafe { self.cell(index).fill(self.home, index, value) };
+        Draft { pool: self, index }
+    }
+
+    /// The head of a cell, whatever it is at the moment.
+    #[inline]
+    pub(crate) fn head(&self, index: Index) -> &H {
+        &self.cell(index).head
+    }
+
+    /// The link of a cell: what `set_previous` put there, if the caller knows that it is still published.
+    #[inline]
+    pub(crate) fn previous(&self, index: Index) -> Option<Index> {
+        // Relaxed: who got the index by an Acquire sees it; for anybody else it may be anything.
+        Index::new(self.cell(index).link.load(Relaxed))
+    }
+
+    /// One reference more unless there is none. What is held may be another value than the caller meant, since cells are
+    /// recycled; it finds that out afterwards: while it holds the cell, that does not change any more.
+    #[inline]
+    pub(crate) fn hold(&self, index: Index) -> Option<Shared<T, H>> {
+        let cell = self.cell(index);
+        // SAFETY: `hold` added the reference, and has acquired what `publish` released.
+        cell.hold().then(|| unsafe { Shared::from_cell(NonNull::from(cell)) })
+    }
+
+    /// Takes over the reference that `publish` left behind.
+    ///
+    /// # Safety
+    ///
+    /// At most once for each `publish`, and `publish` happened before.
+    #[inline]
+    pub(crate) unsafe fn adopt(&self, index: Index) -> Shared<T, H> {
+        // SAFETY: the caller's promise.
+        unsafe { Shared::from_cell(NonNull::from(self.cell(index))) }
+    }
+
+    /// # Panics
+    ///
+    /// If it is not of this pool.
+    #[inline]
+    pub(crate) fn index_of(&self, shared: &Shared<T, H>) -> Index {
+        self.place_of(shared).expect("a cell of this pool")
+    }
+
+    #[inline(always)]
+    fn place_of(&self, shared: &Shared<T, H>) -> Option<Index> {
+        // SAFETY: nobody writes the body while there is a reference (I1), and who has one sees it (I2).
+        let place = unsafe { shared.cell().home() };
+        place.filter(|(home, _)| *home == self.home).map(|(_, index)| index)
+    }
+
+    /// As dropping it, but if it was the last reference, the cell goes to the dead stack with its value in it: no
+    /// destructor runs here. One that is not of this pool is dropped.
+    #[inline]
+    pub(crate) fn release_later(&self, shared: Shared<T, H>) {
+        let Some(index) = self.place_of(&shared) else { return drop(shared) };
+        let shared = ManuallyDrop::new(shared);
+        if shared.cell().release() {
+            self.home().push_dead(index, index, 1);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_dead(&self) -> bool {
+        self.dead_backlog() != 0
+    }
+
+    /// How many cells are dead and not buried.
+    #[inline]
+    pub(crate) fn dead_backlog(&self) -> u32 {
+        // Relaxed: of some moment.
+        (self.home().dead.load(Relaxed) >> 32) as u32
+    }
+
+    #[cfg(all(test, not(delta_fifo_loom)))]
+    pub(super) fn home_allocated(&self) -> u32 {
+        self.home().slab.allocated()
+    }
+
+    /// Drops the values of all dead cells and gives the cells back. If a destructor panics, the rest is dead still.
+    pub(crate) fn bury_dead(&self) {
+        // Acquire: pairs with `push_dead` (Release); publishes the links and the bodies. Every earlier push counts, since
+        // the stack is changed by read-modify-writes only.
+        let dead = self.home().dead.swap(0, weaken("the dead are taken by a relaxed swap", Acquire));
+        let Some(first) = Index::new(dead as u32) else { return };
+        let mut burial =
+            Burial { home: self.home(), first, last: first, rest: Some(first), left: (dead >> 32) as u32 };
+        while let Some(index) = burial.rest {
+            let cell = self.cell(index);
+            burial.last = index;
+            // Relaxed: acquired above, and dead cells are ours (I1).
+            burial.rest = Index::new(cell.link.load(Relaxed));
+            burial.left -= 1;
+            // SAFETY: I1: dead cells have no reference, and we took them off the stack.
+            unsafe { cell.drop_value() };
+        }
+    }
+}
+
+/// Dead cells, linked; from `first` to `last` their values are dropped.
+struct Burial<'p, T, H: Default> {
+    home: &'p Home<T, H>,
+    first: Index,
+    last: Index,
+    rest: Option<Index>,
+    left: u32,
+}
+
+impl<T, H: Default> Drop for Burial<'_, T, H> {
+    fn drop(&mut self) {
+        self.home.slab.give_chain(self.first, self.last);
+        let Some(first) = self.rest else { return };
+        let mut last = first;
+        // Relaxed: as in `bury_dead`.
+        while let Some(next) = Index::new(self.home.slab.get(last).link.load(Relaxed)) {
+            last = next;
+        }
+        self.home.push_dead(first, last, self.left);
+    }
+}
+
+impl<T, H: Default> Drop for Pool<T, H> {
+    /// Buries the dead; goes on with the first panic of a destructor when all is done.
+    fn drop(&mut self) {
+        let mut panic = None;
+        while self.has_dead() {
+            if let Err(new) = catch_unwind(AssertUnwindSafe(|| self.bury_dead())) {
+                panic.get_or_insert(new);
+            }
+        }
+        // SAFETY: the pool goes once, and cells are taken through it alone.
+        unsafe { Home::close(self.home) };
+        if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A cell with its value that nobody else sees yet. Dropped, it drops the value and gives the cell back.
+pub(crate) struct Draft<'p, T, H: Default> {
+    pool: &'p Pool<T, H>,
+    index: Index,
+}
+
+impl<T, H: Default> Draft<'_, T, H> {
+    pub(crate) fn index(&self) -> Index {
+        self.index
+    }
+
+    pub(crate) fn head(&self) -> &H {
+        self.pool.head(self.index)
+    }
+
+    pub(crate) fn set_previous(&self, previous: Option<Index>) {
+        // Relaxed: whoever publishes the index publishes it.
+        self.cell().link.store(previous.map_or(0, Index::get), Relaxed);
+    }
+
+    /// The value; the cell is given back.
+    pub(crate) fn into_value(self) -> Option<T> {
+        // SAFETY: I1: a drafted cell has no reference, and is its draft's.
+        unsafe { self.cell().take_value() }
+    }
+
+    /// Leaves the one reference behind, to be adopted.
+    #[inline]
+    pub(crate) fn publish(self) -> Index {
+        let this = ManuallyDrop::new(self);
+        this.cell().publish();
+        this.index
+    }
+
+    #[inline]
+    pub(crate) fn share(self) -> Shared<T, H> {
+        let pool = self.pool;
+        let index = self.publish();
+        // SAFETY: published just now, by this thread, and the index is told to nobody.
+        unsafe { pool.adopt(index) }
+    }
+
+    #[inline(always)]
+    fn cell(&self) -> &Cell<T, H> {
+        self.pool.cell(self.index)
+    }
+}
+
+impl<T, H: Default> Drop for Draft<'_, T, H> {
+    fn drop(&mut self) {
+        /// Also if the destructor panics.
+        struct Given<'d, 'p, T, H: Default>(&'d Draft<'p, T, H>);
+        impl<T, H: Default> Drop for Given<'_, '_, T, H> {
+            fn drop(&mut self) {
+                self.0.pool.home().slab.give(self.0.index);
+            }
+        }
+        let given = Given(self);
+        // SAFETY: I1: a drafted cell has no reference, and is its draft's.
+        unsafe { given.0.cell().drop_value() };
+    }
+}

@@ -1,0 +1,343 @@
+//! Type-stable memory: slots of one type that are named by 32-bit indices, never move, and are memory of that type until
+//! the slab is dropped. So a stale index is no dangling pointer: it leads to a slot that means something else by now.
+//!
+//! ```text
+//!  rows    [ ● ][ ● ][   ] …            the array of rows; row r has ROW·2^r places
+//!            │    └─▶ [ ● ][   ] …
+//!            └──────▶ [ ● ][ ● ] …      a place leads to a chunk
+//!                       └─▶ │slot│slot│slot│ …
+//!  free    tag │ index ─▶ slot ─link─▶ slot ─link─▶ 0
+//!  next    the number of the next new slot
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** A place of a row, and a row itself, is written once: null → memory whose slots are all made. It is freed when
+//!   the slab is dropped. So `get` may lend what it finds for as long as the slab.
+//! - **I2** An index is handed out by `grow` at most once, after its chunk stands; afterwards it is either out (its
+//!   taker owns it) or in the free list, once.
+//! - **I3** `free` is changed by read-modify-writes only. So what any of them released is acquired by whoever reads a
+//!   later value.
+//! - **I4** Each pop raises the tag by one. While the tag is the same nothing was popped, so an index that is on top
+//!   again was there all along, and its link is what was read. The slot whose link a late popper reads may be out and its
+//!   link anything; that is harmless, since slots are type-stable and the exchange fails then. Only a popper that is
+//!   stopped between its load and its exchange while others pop a multiple of 2^32 times, exactly, with the same slot on
+//!   top, is deceived: the others then need minutes at full speed and the very count.
+//! - **I5** Index 0 is nobody and ends the list; index `u32::MAX` on top says that the list is closed for good.
+//!
+//! # Progress
+//!
+//! Lock-free: nobody waits for who installs a chunk; each who needs it allocates one, and the losers free theirs. An
+//! exchange of `free` fails only because another one succeeded. No call does more than one allocation of a chunk and one
+//! of a row (zeroed pages).
+
+#![expect(
+    unsafe_code,
+    reason = "the directory consists of pointers to memory that lives as long as the slab"
+)]
+
+#[cfg(all(test, delta_fifo_loom))]
+mod models;
+#[cfg(all(test, not(delta_fifo_loom)))]
+mod tests;
+
+use std::alloc::{Layout, handle_alloc_error};
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::ptr;
+
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::sync::{CachePadded, pause_point, planted, weaken};
+
+/// The name of a slot. 0 and `u32::MAX` name none.
+pub(crate) type Index = NonZeroU32;
+
+/// What a slab can hold.
+pub(crate) trait Slot: Default {
+    /// The link of the free list; while the slot is out, its owner uses it as it likes.
+    fn link(&self) -> &AtomicU32;
+}
+
+/// Slots of a chunk.
+const CHUNK: u32 = if cfg!(delta_fifo_loom) { 2 } else { 128 };
+/// Places of the first row.
+const ROW: u32 = if cfg!(delta_fifo_loom) { 1 } else { 32 };
+/// A power of two, so that a mask bounds the number of a row.
+const ROWS: usize = if cfg!(delta_fifo_loom) { 4 } else { 32 };
+
+/// The highest index.
+const MAX: u64 = u32::MAX as u64 - 1;
+/// On top of the free list after `close`.
+const CLOSED: u64 = u32::MAX as u64;
+const TAG: u64 = 1 << 32;
+
+/// A chunk, as a pointer to its first slot.
+type Place<T> = AtomicPtr<T>;
+
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    rows: [AtomicPtr<Place<T>>; ROWS],
+    /// The upper half is the tag, the lower the index of the first free slot.
+    free: CachePadded<AtomicU64>,
+    /// The number of the next new slot. 64 bits, so that it cannot wrap.
+    next: CachePadded<AtomicU64>,
+    slots: PhantomData<T>,
+}
+
+/// Row, place in the row, slot in the chunk.
+#[inline(always)]
+fn locate(index: Index) -> (usize, usize, usize) {
+    let chunk = index.get() / CHUNK + ROW;
+    let row = chunk.ilog2() - ROW.ilog2();
+    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, (index.get() % CHUNK) as usize)
+}
+
+/// How many places a row has.
+fn places(row: usize) -> usize {
+    (ROW as usize) << row
+}
+
+impl<T: Slot> Slab<T> {
+    /// Allocates no slots yet.
+    pub(crate) fn new() -> Self {
+        Slab {
+            rows: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            free: CachePadded::new(AtomicU64::new(0)),
+            next: CachePadded::new(AtomicU64::new(1)),
+            slots: PhantomData,
+        }
+    }
+
+    /// The slot of an index. Two dependent loads.
+    ///
+    /// # Panics
+    ///
+    /// It may with an index that was never handed out.
+    #[inline]
+    pub(crate) fn get(&self, index: Index) -> &T {
+        let (row, place, slot) = locate(index);
+        // Acquire: pairs with `install_row` (Release); publishes the places.
+        let row = self.rows[row].load(Acquire);
+        if row.is_null() {
+            never_made();
+        }
+        // SAFETY: I1: the row is there for good; `locate` yields a place below `places` of its row.
+        let place = unsafe { &*row.add(place) };
+        // Acquire: pairs with `install_chunk` (Release); publishes the slots as they were made.
+        let chunk = place.load(weaken("a chunk is read by a relaxed load", Acquire));
+        if chunk.is_null() {
+            never_made();
+        }
+        // SAFETY: I1: a chunk has `CHUNK` slots, all made, and is there until the slab is dropped; `slot` is below that.
+        unsafe { &*chunk.add(slot) }
+    }
+
+    /// A free slot, else a new one. What was done to it before it was given happens before. Lock-free, O(1) but for a new
+    /// chunk.
+    #[inline]
+    pub(crate) fn take(&self) -> Index {
+        // Acquire, here and at a failed exchange: pairs with `offer` (Release); publishes the link, and what was done to the
+        // slot. Every earlier `offer` counts (I3).
+        let acquire = weaken("a head is read by a relaxed load", Acquire);
+        let mut head = self.free.load(acquire);
+        while let Some(index) = Index::new(head as u32) {
+            debug_assert_ne!(head, CLOSED, "taken from a closed slab");
+            pause_point("take: head read");
+            // Relaxed: `head` has acquired it, or else it is nobody's and the exchange fails (I4).
+            let next = self.get(index).link().load(Relaxed);
+            pause_point("take: link read");
+            let raise = if planted("a take leaves the tag") { 0 } else { TAG };
+            let new = (head & !CLOSED).wrapping_add(raise) | u64::from(next);
+            // Relaxed: the load that read `head` has acquired; nothing is published. It fails if others took or gave.
+            match self.free.compare_exchange_weak(head, new, Relaxed, acquire) {
+                Ok(_) => return index,
+                Err(now) => head = now,
+            }
+        }
+        self.grow()
+    }
+
+    /// Back to the free list. The caller has taken it, and has no more business with it.
+    #[inline]
+    pub(crate) fn give(&self, index: Index) {
+        self.give_chain(index, index);
+    }
+
+    /// Gives a chain whose slots `link` leads through, from `first` to `last`, in one exchange.
+    #[inline]
+    pub(crate) fn give_chain(&self, first: Index, last: Index) {
+        let given = self.offer(first, last);
+        debug_assert!(given, "given to a closed slab");
+    }
+
+    /// As `give_chain`; returns whether the list took them. It takes none once it is closed.
+    #[inline]
+    pub(crate) fn offer(&self, first: Index, last: Index) -> bool {
+        let link = self.get(last).link();
+        // Relaxed: the exchange finds out if it is old. CLOSED sticks.
+        let mut head = self.free.load(Relaxed);
+        while head != CLOSED {
+            // Relaxed: the exchange publishes it.
+            link.store(head as u32, Relaxed);
+            pause_point("give: link written");
+            let new = (head & !CLOSED) | u64::from(first.get());
+            let publish = weaken("given by a relaxed exchange", Release);
+            // Release: pairs with `take` and `close` (Acquire); publishes the links and what was done to the slots.
+            // Relaxed: on failure the head is only compared again. It fails if others took or gave.
+            match self.free.compare_exchange_weak(head, new, publish, Relaxed) {
+                Err(now) if !planted("a give is not repeated") => head = now,
+                _ => return true,
+            }
+        }
+        false
+    }
+
+    /// Closes the free list and returns how many slots are in it. Nobody may take any more, and it is closed once.
+    pub(crate) fn close(&self) -> u32 {
+        // Acquire: pairs with `offer` (Release); publishes the links. Every earlier `offer` counts (I3).
+        let mut next = Index::new(self.free.swap(CLOSED, Acquire) as u32);
+        let mut free = 0;
+        while let Some(index) = next {
+            free += 1;
+            // Relaxed: acquired above, and nobody touches a free slot any more.
+            next = Index::new(self.get(index).link().load(Relaxed));
+        }
+        free
+    }
+
+    /// Slots ever made.
+    pub(crate) fn allocated(&self) -> u32 {
+        // Relaxed: a count. Saturates for the moment before the process ends.
+        (self.next.load(Relaxed) - 1).min(MAX) as u32
+    }
+
+    /// All slots ever made, but for those of a chunk that is being installed. For `&mut` and drop time use.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
+        for index in (1..=self.allocated()).filter_map(Index::new) {
+            let (row, place, _) = locate(index);
+            // Acquire, both: as in `get`.
+            let row = self.rows[row].load(Acquire);
+            // SAFETY: as in `get`.
+            if !row.is_null() && !unsafe { &*row.add(place) }.load(Acquire).is_null() {
+                f(self.get(index));
+            }
+        }
+    }
+
+    /// A new slot.
+    #[cold]
+    fn grow(&self) -> Index {
+        // Relaxed: only the number matters (I2).
+        let number = self.next.fetch_add(1, Relaxed);
+        pause_point("take: number drawn");
+        if number > MAX {
+            handle_alloc_error(Layout::new::<T>());
+        }
+        let index = Index::new(number as u32).expect("numbers start at 1");
+        let (row, place, _) = locate(index);
+        // Acquire: pairs with `install_row` (Release); publishes the places.
+        let mut places = self.rows[row].load(Acquire);
+        if places.is_null() {
+            places = self.install_row(row);
+        }
+        // SAFETY: as in `get`.
+        let place = unsafe { &*places.add(place) };
+        // Acquire: pairs with `install_chunk` (Release); publishes the slots.
+        if place.load(Acquire).is_null() {
+            Self::install_chunk(place);
+        }
+        index
+    }
+
+    /// Returns the row, whoever installed it.
+    #[cold]
+    fn install_row(&self, row: usize) -> *mut Place<T> {
+        let new = new_row(places(row));
+        pause_point("take: row made");
+        // Release: pairs with `get` and `grow` (Acquire); publishes the places. Acquire: on failure the other's places are
+        // used, and pair with this Release.
+        match self.rows[row].compare_exchange(ptr::null_mut(), new, Release, Acquire) {
+            Ok(_) => new,
+            Err(theirs) => {
+                // SAFETY: `new` came from `new_row` with as many places, and nobody has seen it.
+                unsafe { free_slice(new, places(row)) };
+                theirs
+            }
+        }
+    }
+
+    #[cold]
+    fn install_chunk(place: &Place<T>) {
+        // It reports a lack of memory by `handle_alloc_error`.
+        let slots: Box<[T]> = (0..CHUNK).map(|_| T::default()).collect();
+        let new = Box::into_raw(slots).cast::<T>();
+        pause_point("take: chunk made");
+        if planted("a chunk is installed by a store") {
+            place.store(new, Release);
+            return;
+        }
+        // Release: pairs with `get` and `grow` (Acquire); publishes the slots. Relaxed: on failure somebody else's stands,
+        // and `get` acquires it.
+        if place.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
+            // SAFETY: `new` is the slice of `CHUNK` slots from above, and nobody has seen it.
+            unsafe { free_slice(new, CHUNK as usize) };
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn never_made() -> ! {
+    panic!("an index that was never handed out")
+}
+
+/// So many places that lead nowhere. Zeroed pages from the system, so a long row costs no time.
+#[cfg(not(delta_fifo_loom))]
+fn new_row<T>(places: usize) -> *mut Place<T> {
+    let layout = Layout::array::<Place<T>>(places).expect("a row is less than half of the memory");
+    // SAFETY: the layout is not empty: each row has places.
+    let row = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Place<T>>();
+    if row.is_null() {
+        handle_alloc_error(layout);
+    }
+    // All bits zero is an `AtomicPtr` that is null.
+    row
+}
+
+#[cfg(delta_fifo_loom)]
+fn new_row<T>(places: usize) -> *mut Place<T> {
+    let row: Box<[Place<T>]> = (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+    Box::into_raw(row).cast()
+}
+
+/// # Safety
+///
+/// `first` is the first of `len` elements of an allocation of just these, from the global allocator, and nobody uses it
+/// any more.
+unsafe fn free_slice<T>(first: *mut T, len: usize) {
+    // SAFETY: the caller's promise; a box of a slice is such an allocation.
+    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, len)) });
+}
+
+impl<T> Drop for Slab<T> {
+    fn drop(&mut self) {
+        for (number, row) in self.rows.iter().enumerate() {
+            // Relaxed, both: by `&mut` all that was done to the slab happened before.
+            let row = row.load(Relaxed);
+            if row.is_null() {
+                continue;
+            }
+            for place in 0..places(number) {
+                // SAFETY: I1: the row has so many places.
+                let chunk = unsafe { &*row.add(place) }.load(Relaxed);
+                if !chunk.is_null() {
+                    // SAFETY: I1: made by `install_chunk`, and by `&mut` nobody has a slot any more.
+                    unsafe { free_slice(chunk, CHUNK as usize) };
+                }
+            }
+            // SAFETY: I1: made by `install_row`, and by `&mut` nobody uses it.
+            unsafe { free_slice(row, places(number)) };
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use super::{CHUNK, Index, ROW, Slab, Slot, locate, places};
+
+#[derive(Default)]
+struct Plain {
+    link: AtomicU32,
+    taken: AtomicBool,
+    note: AtomicU32,
+}
+
+impl Slot for Plain {
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+fn index(number: u32) -> Index {
+    Index::new(number).expect("not 0")
+}
+
+#[test]
+fn every_index_has_its_own_place() {
+    let mut last = (0, 0, 0);
+    for number in 1..100_000 {
+        let (row, place, slot) = locate(index(number));
+        assert!(place < places(row) && slot < CHUNK as usize);
+        assert!((row, place, slot) > last);
+        last = (row, place, slot);
+    }
+    let (row, place, _) = locate(index(u32::MAX - 1));
+    assert!(row < 32 && place < places(row));
+}
+
+#[test]
+fn a_given_slot_is_taken_again() {
+    let slab = Slab::<Plain>::new();
+    assert_eq!(slab.allocated(), 0);
+    let (a, b) = (slab.take(), slab.take());
+    assert_ne!(a, b);
+    slab.get(a).note.store(7, SeqCst);
+    slab.give(a);
+    assert_eq!(slab.take(), a);
+    assert_eq!(slab.get(a).note.load(SeqCst), 7);
+    assert_eq!(slab.allocated(), 2);
+}
+
+#[test]
+fn slots_do_not_move() {
+    let slab = Slab::<Plain>::new();
+    let first = slab.take();
+    let address = std::ptr::from_ref(slab.get(first));
+    let many: HashSet<Index> = (0..CHUNK * ROW * 3).map(|_| slab.take()).collect();
+    assert_eq!(many.len() as u32, CHUNK * ROW * 3);
+    assert!(std::ptr::eq(slab.get(first), address));
+    let addresses: HashSet<*const Plain> =
+        many.iter().map(|index| std::ptr::from_ref(slab.get(*index))).collect();
+    assert_eq!(addresses.len(), many.len());
+    let mut met = 0;
+    slab.for_each(|_| met += 1);
+    assert_eq!(met, slab.allocated());
+}
+
+#[test]
+fn a_chain_is_given_at_once() {
+    let slab = Slab::<Plain>::new();
+    let chain = [slab.take(), slab.take(), slab.take()];
+    for two in chain.windows(2) {
+        slab.get(two[0]).link().store(two[1].get(), SeqCst);
+    }
+    slab.give_chain(chain[0], chain[2]);
+    assert_eq!([slab.take(), slab.take(), slab.take()], chain);
+    assert_eq!(slab.allocated(), 3);
+}
+
+#[test]
+#[should_panic(expected = "never handed out")]
+fn an_index_of_nothing_panics() {
+    Slab::<Plain>::new().get(index(1 << 20));
+}
+
+#[test]
+fn a_closed_list_takes_nothing_and_knows_what_it_has() {
+    let slab = Slab::<Plain>::new();
+    let (a, b, c) = (slab.take(), slab.take(), slab.take());
+    slab.give(a);
+    assert!(slab.offer(c, c));
+    assert_eq!(slab.close(), 2);
+    assert!(!slab.offer(b, b));
+}
+
+#[test]
+fn slots_are_dropped_with_the_slab() {
+    static ALIVE: AtomicUsize = AtomicUsize::new(0);
+    struct Counted(AtomicU32);
+    impl Default for Counted {
+        fn default() -> Self {
+            ALIVE.fetch_add(1, SeqCst);
+            Counted(AtomicU32::new(0))
+        }
+    }
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            ALIVE.fetch_sub(1, SeqCst);
+        }
+    }
+    impl Slot for Counted {
+        fn link(&self) -> &AtomicU32 {
+            &self.0
+        }
+    }
+    let slab = Slab::<Counted>::new();
+    for _ in 0..=CHUNK {
+        slab.take();
+    }
+    assert_eq!(ALIVE.load(SeqCst), 2 * CHUNK as usize);
+    drop(slab);
+    assert_eq!(ALIVE.load(SeqCst), 0);
+}
+
+#[test]
+fn nobody_has_a_slot_that_another_has() {
+    let slab = Arc::new(Slab::<Plain>::new());
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || {
+                for round in 0..2_000 {
+                    let taken: Vec<Index> = (0..1 + round % 7).map(|_| slab.take()).collect();
+                    for index in &taken {
+                        assert!(!slab.get(*index).taken.swap(true, SeqCst), "taken twice");
+                    }
+                    for index in &taken {
+                        assert!(slab.get(*index).taken.swap(false, SeqCst));
+                    }
+                    if round % 2 == 0 {
+                        taken.iter().for_each(|index| slab.give(*index));
+                    } else {
+                        for two in taken.windows(2) {
+                            slab.get(two[0]).link().store(two[1].get(), SeqCst);
+                        }
+                        slab.give_chain(taken[0], *taken.last().expect("at least one"));
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert!(slab.allocated() <= 28);
+    assert_eq!(slab.close(), slab.allocated());
+}
