@@ -3,10 +3,11 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::ops::Deref;
 
 use crate::delta::Object;
 use crate::error::BoxError;
+use crate::object::Key;
 
 /// A user's own store of known objects, over which a queue is built as client-go's is over its indexer.
 ///
@@ -69,21 +70,21 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KnownObject<K, V> {
-    key: Arc<K>,
+    key: Key<K>,
     object: Object<V>,
 }
 
 impl<K, V> KnownObject<K, V> {
-    pub(crate) fn new(key: Arc<K>, object: Object<V>) -> Self {
+    pub(crate) fn new(key: Key<K>, object: Object<V>) -> Self {
         KnownObject { key, object }
     }
 
-    pub(crate) fn shared_key(&self) -> Arc<K> {
-        Arc::clone(&self.key)
+    pub(crate) fn shared_key(&self) -> Key<K> {
+        Key::clone(&self.key)
     }
 
     pub(crate) fn shared_object(&self) -> Object<V> {
-        Arc::clone(&self.object)
+        Object::clone(&self.object)
     }
 
     /// The key. Wait-free, O(1).
@@ -99,13 +100,48 @@ impl<K, V> KnownObject<K, V> {
 
 impl<K, V> Clone for KnownObject<K, V> {
     fn clone(&self) -> Self {
-        KnownObject { key: Arc::clone(&self.key), object: Arc::clone(&self.object) }
+        KnownObject { key: Key::clone(&self.key), object: Object::clone(&self.object) }
     }
 }
 
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for KnownObject<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KnownObject").field("key", &self.key).field("object", &self.object).finish()
+    }
+}
+
+/// The key of a known object: a cheap handle, good after the queue is gone.
+///
+/// ```
+/// use delta_fifo::{DeltaQueue, KnownView, baseline::MutexDeltaFifo};
+///
+/// let queue = MutexDeltaFifo::<String, u32>::new();
+/// queue.add("a".to_string(), 1)?;
+/// queue.pop()?.done();
+/// let key = queue.known().keys().next().expect("a is known");
+/// drop(queue);
+/// assert_eq!(key.as_str(), "a");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct KnownKey<K>(Key<K>);
+
+impl<K> Deref for KnownKey<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.0
+    }
+}
+
+impl<K> Clone for KnownKey<K> {
+    fn clone(&self) -> Self {
+        KnownKey(Key::clone(&self.0))
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for KnownKey<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -175,7 +211,7 @@ pub trait KnownView<K, V> {
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
 
     /// The keys, as [`iter`](Self::iter) gives them. Called by `replace` and `resync`, outside every lock.
-    fn keys(&self) -> impl Iterator<Item = Arc<K>> {
-        self.iter().map(|known| known.key)
+    fn keys(&self) -> impl Iterator<Item = KnownKey<K>> {
+        self.iter().map(|known| KnownKey(known.key))
     }
 }

@@ -50,10 +50,12 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
 use cell::{Cell, free_alone};
-#[cfg_attr(not(delta_fifo_loom), expect(unused_imports, reason = "no queue drafts yet"))]
-pub(crate) use pool::Draft;
 use pool::Home;
-pub(crate) use pool::Pool;
+#[allow(unused_imports, reason = "no queue drafts yet")]
+pub(crate) use pool::{Draft, Pool};
+
+/// The handle by which everything shares one key.
+pub(crate) type Key<K> = Shared<K>;
 
 /// A shared, immutable value; as `Arc`, but its memory is recycled by a pool. Good after the pool is gone.
 pub(crate) struct Shared<T, H: Default = ()> {

@@ -1,7 +1,7 @@
 //! Producers: single changes and lists of them.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 
 use crate::builder::Known;
 use crate::delta::{Change, Object, RawDelta, RawKind};
@@ -28,7 +28,7 @@ struct Offer<K, V> {
 
 impl<K, V> Offer<K, V> {
     fn into_change(self) -> Change<K, V> {
-        let object = self.object.and_then(Arc::into_inner);
+        let object = self.object.and_then(Object::into_inner);
         Change::from_parts(self.kind, self.key.expect("the queue did not take it"), object)
     }
 }
@@ -99,7 +99,7 @@ where
     fn prepare(&self, change: Change<K, V>) -> Offer<K, V> {
         let (kind, key, value) = change.into_parts();
         let hash = self.hasher.hash_one(&key);
-        Offer { kind, hash, key: Some(key), object: value.map(Arc::new), stored: None }
+        Offer { kind, hash, key: Some(key), object: value.map(Object::alone), stored: None }
     }
 
     fn offer(&self, mut offer: Offer<K, V>) -> Result<(), Offer<K, V>> {

@@ -3,12 +3,13 @@
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
 use crate::builder::OnAbandon;
 use crate::error::ErrorEvent;
 use crate::lease::Outcome;
+use crate::object::Key;
 use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 
@@ -33,7 +34,7 @@ pub(super) enum How {
 /// What is to be told of it, without the lock.
 pub(super) enum Ended<K> {
     Quietly,
-    GaveUp(Arc<K>, u32),
+    GaveUp(Key<K>, u32),
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -92,7 +93,7 @@ where
             Ok(memory) => {
                 state.finish(held, memory);
                 match how {
-                    How::GiveUp => Ended::GaveUp(Arc::clone(&held.key), held.attempts),
+                    How::GiveUp => Ended::GaveUp(Key::clone(&held.key), held.attempts),
                     How::Finish | How::GiveBack(_) => Ended::Quietly,
                 }
             }

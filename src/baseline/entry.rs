@@ -1,8 +1,7 @@
 //! A key that is pending or leased.
 
-use std::sync::Arc;
-
 use crate::delta::{DeltaList, Deltas, Object, RawDelta, RawKind};
+use crate::object::Key;
 use crate::raw::HeldLease;
 use crate::resolve::Before;
 
@@ -107,7 +106,7 @@ impl<V> Entry<V> {
 /// What was taken out of an entry for a lease, before it is known what the facts come to.
 pub(super) struct Taken<K, V> {
     pub(super) slot: Slot,
-    pub(super) key: Arc<K>,
+    pub(super) key: Key<K>,
     pub(super) facts: DeltaList<Object<V>>,
     pub(super) given_back: Option<Box<GivenBack<V>>>,
     pub(super) left: Option<Before<Object<V>>>,
@@ -125,7 +124,7 @@ impl<K, V> Taken<K, V> {
 /// What an open lease of a [`MutexDeltaFifo`](super::MutexDeltaFifo) holds.
 pub struct Held<K, V> {
     pub(super) slot: Slot,
-    pub(super) key: Arc<K>,
+    pub(super) key: Key<K>,
     pub(super) deltas: DeltaList<Object<V>>,
     pub(super) previous: Option<Object<V>>,
     pub(super) initial: bool,

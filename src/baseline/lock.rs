@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::delta::{Object, RawDelta};
 use crate::error::ErrorEvent;
+use crate::object::Key;
 use crate::raw::Deadline;
 
 use super::MutexDeltaFifo;
@@ -42,7 +43,7 @@ impl Wakes {
 
 /// What to drop outside the lock: it is the user's.
 pub(super) struct Garbage<K, V> {
-    pub(super) keys: SmallVec<[Arc<K>; 2]>,
+    pub(super) keys: SmallVec<[Key<K>; 2]>,
     pub(super) objects: SmallVec<[Object<V>; 2]>,
     pub(super) deltas: Vec<RawDelta<Object<V>>>,
     pub(super) given_back: Vec<GivenBack<V>>,

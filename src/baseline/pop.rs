@@ -3,15 +3,16 @@
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 
 use crate::builder::Known;
+use crate::delta::Object;
 use crate::error::{Closed, ErrorEvent, PopTimeoutError};
 use crate::lease::{Lease, Outcome};
+use crate::object::Key;
 use crate::raw::{Deadline, Ending, QueueRef};
 use crate::resolve::Before;
 
@@ -182,7 +183,7 @@ where
                 Next::Held(held) => return Some(held),
                 Next::Ask(taken) => taken,
             };
-            let key = Arc::clone(&taken.key);
+            let key = Key::clone(&taken.key);
             let mut asking = Asking { queue: self, taken: Some(taken) };
             let known = state.unlocked(|| self.ask_store(&key));
             let taken = asking.taken.take().expect("a key was taken");
@@ -197,7 +198,7 @@ where
         &self,
         state: &mut State<K, V>,
         mut taken: Taken<K, V>,
-        known: Before<Arc<V>>,
+        known: Before<Object<V>>,
     ) -> Option<Held<K, V>> {
         let previous = known.object().cloned();
         let before = match taken.left.take() {
@@ -212,10 +213,10 @@ where
     }
 
     /// What the user's store knows of a key.
-    pub(super) fn ask_store(&self, key: &K) -> Before<Arc<V>> {
+    pub(super) fn ask_store(&self, key: &K) -> Before<Object<V>> {
         let Known::Store(store) = &self.known else { return Before::Absent };
         match store.get(key) {
-            Ok(Some(object)) => Before::Known(Arc::new(object)),
+            Ok(Some(object)) => Before::Known(Object::alone(object)),
             Ok(None) => Before::Absent,
             Err(error) => {
                 self.report(&ErrorEvent::StoreGet { key, error: &*error });

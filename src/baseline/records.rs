@@ -1,8 +1,7 @@
 //! The known objects, behind a lock of their own as in client-go.
 
-use std::sync::Arc;
-
 use crate::delta::Object;
+use crate::object::Key;
 
 use super::table::{Slot, Table};
 
@@ -55,7 +54,7 @@ impl<K, V> Records<K, V> {
         &mut self,
         slot: Option<Slot>,
         hash: u64,
-        key: &Arc<K>,
+        key: &Key<K>,
         object: Option<Object<V>>,
     ) -> (Slot, Option<Object<V>>) {
         self.objects += usize::from(object.is_some());
@@ -66,15 +65,15 @@ impl<K, V> Records<K, V> {
                 (slot, old)
             }
             None => {
-                (self.table.insert(hash, Arc::clone(key), Record { object, live: false, settled: 0 }), None)
+                (self.table.insert(hash, Key::clone(key), Record { object, live: false, settled: 0 }), None)
             }
         }
     }
 
     /// Keeps what an open replace may ask of a key whose entry goes.
-    pub(super) fn remember(&mut self, slot: Option<Slot>, hash: u64, key: &Arc<K>, live: bool, settled: u64) {
+    pub(super) fn remember(&mut self, slot: Option<Slot>, hash: u64, key: &Key<K>, live: bool, settled: u64) {
         let slot = slot.unwrap_or_else(|| {
-            self.table.insert(hash, Arc::clone(key), Record { object: None, live, settled })
+            self.table.insert(hash, Key::clone(key), Record { object: None, live, settled })
         });
         let record = self.table.get_mut(slot);
         record.live = live && record.object.is_none();
@@ -82,7 +81,7 @@ impl<K, V> Records<K, V> {
     }
 
     /// Removes a record without an object. Its key goes to the caller, to be dropped outside the locks.
-    pub(super) fn remove_absent(&mut self, slot: Slot) -> Arc<K> {
+    pub(super) fn remove_absent(&mut self, slot: Slot) -> Key<K> {
         debug_assert!(self.table.get(slot).object.is_none());
         self.table.remove(slot).0
     }
@@ -93,7 +92,7 @@ impl<K, V> Records<K, V> {
     }
 
     /// Removes what was kept for the sake of an open replace.
-    pub(super) fn forget_absent(&mut self) -> Vec<Arc<K>> {
+    pub(super) fn forget_absent(&mut self) -> Vec<Key<K>> {
         if self.table.len() == self.objects {
             return Vec::new();
         }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 
 use crate::builder::{Emit, Known};
 use crate::delta::{Object, RawDelta, RawKind};
@@ -103,7 +103,7 @@ where
         if !state.replaces.is_open(ticket.number) {
             drop(state);
             let key = item.key.expect("the queue did not take it");
-            let value = item.object.and_then(Arc::into_inner).expect("nobody has seen it");
+            let value = item.object.and_then(Object::into_inner).expect("nobody has seen it");
             return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
         }
         let slot = state.place(ticket.number, &mut item, &self.records);
@@ -216,7 +216,7 @@ where
     }
 
     fn item(&self, (key, value): (K, V)) -> Item<K, V> {
-        Item { hash: self.hasher.hash_one(&key), key: Some(key), object: Some(Arc::new(value)) }
+        Item { hash: self.hasher.hash_one(&key), key: Some(key), object: Some(Object::alone(value)) }
     }
 }
 

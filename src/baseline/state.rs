@@ -2,11 +2,12 @@
 //!
 //! Nothing here waits, and no user code runs but a key's `Eq`, always before anything has changed.
 
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 use std::time::Instant;
 
 use crate::builder::Known;
 use crate::delta::{Compression, Object, RawDelta, append};
+use crate::object::Key;
 use crate::queue::Discarded;
 use crate::resolve::{Before, known_after, resolve};
 
@@ -100,8 +101,8 @@ impl<K: Eq, V> State<K, V> {
         }
         let known = read(records);
         let (key, settled) = match known.table.find(hash, wanted) {
-            Some(record) => (Arc::clone(known.table.key(record)), known.table.get(record).settled),
-            None => (Arc::new(key.take().expect("the key is here")), 0),
+            Some(record) => (Key::clone(known.table.key(record)), known.table.get(record).settled),
+            None => (Key::alone(key.take().expect("the key is here")), 0),
         };
         self.entries.insert(hash, key, Entry::new(settled))
     }
@@ -241,7 +242,7 @@ impl<K: Eq, V> State<K, V> {
             // The last one: nobody else has anything to wait for.
             self.wakes.all = true;
         }
-        let key = Arc::clone(self.entries.key(slot));
+        let key = Key::clone(self.entries.key(slot));
         let entry = self.entries.get_mut(slot);
         entry.place = Place::Nowhere;
         let initial = self.replaces.owes_first(&entry.debts);

@@ -1,11 +1,12 @@
 //! What goes over all known keys: the end of a replace, and resync.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 
 use crate::builder::Known;
 use crate::delta::{RawDelta, RawKind};
 use crate::error::{BoxError, ErrorEvent, ResyncError, ResyncKeyError};
+use crate::object::Key;
 
 use super::MutexDeltaFifo;
 use super::entry::Entry;
@@ -21,15 +22,15 @@ pub(super) enum Target<K> {
     /// It has a record and no entry.
     Record(Slot),
     /// Only the user's store has it. The last number is its settled number.
-    Stored(u64, Arc<K>, u64),
+    Stored(u64, Key<K>, u64),
 }
 
 /// What a sweep looks at.
 pub(super) struct Sweep<K> {
     /// The keys in scope that there were after the replace began; none if all are. Newer keys are not swept anyway.
-    pub(super) candidates: Option<Vec<(u64, Arc<K>)>>,
+    pub(super) candidates: Option<Vec<(u64, Key<K>)>>,
     /// What the user's store lists.
-    pub(super) stored: Vec<(u64, Arc<K>)>,
+    pub(super) stored: Vec<(u64, Key<K>)>,
 }
 
 impl<K, V, S> MutexDeltaFifo<K, V, S>
@@ -52,7 +53,7 @@ where
     }
 
     /// The keys of the user's store, if there is one.
-    pub(super) fn list_store(&self) -> Result<Vec<(u64, Arc<K>)>, BoxError> {
+    pub(super) fn list_store(&self) -> Result<Vec<(u64, Key<K>)>, BoxError> {
         let Known::Store(store) = &self.known else { return Ok(Vec::new()) };
         match store.keys() {
             Ok(keys) => {
@@ -61,10 +62,10 @@ where
                 for key in keys {
                     let hash = self.hasher.hash_one(&key);
                     if once.find(hash, &key).is_none() {
-                        once.insert(hash, Arc::new(key), ());
+                        once.insert(hash, Key::alone(key), ());
                     }
                 }
-                Ok(once.iter().map(|(slot, key, ())| (once.hash(slot), Arc::clone(key))).collect())
+                Ok(once.iter().map(|(slot, key, ())| (once.hash(slot), Key::clone(key))).collect())
             }
             Err(error) => {
                 self.report(&ErrorEvent::StoreKeys { error: &*error });
@@ -161,7 +162,7 @@ impl<K: Eq, V> State<K, V> {
         for (hash, key) in &sweep.stored {
             // With a record it was looked at above; without one nothing has happened to it since.
             if self.entries.find(*hash, &**key).is_none() && records.table.find(*hash, &**key).is_none() {
-                targets.push(Target::Stored(*hash, Arc::clone(key), 0));
+                targets.push(Target::Stored(*hash, Key::clone(key), 0));
             }
         }
         targets
@@ -181,7 +182,7 @@ impl<K: Eq, V> State<K, V> {
             Target::Entry(slot) => slot,
             Target::Record(slot) => {
                 let records = read(records);
-                let (hash, key) = (records.table.hash(slot), Arc::clone(records.table.key(slot)));
+                let (hash, key) = (records.table.hash(slot), Key::clone(records.table.key(slot)));
                 let settled = records.table.get(slot).settled;
                 self.entries.insert(hash, key, Entry::new(settled))
             }
@@ -202,18 +203,18 @@ impl<K: Eq, V> State<K, V> {
             .map(|(slot, _, _)| slot)
     }
 
-    fn idle_stored(&self, stored: &[(u64, Arc<K>)], records: &RwLock<Records<K, V>>) -> Vec<Target<K>> {
+    fn idle_stored(&self, stored: &[(u64, Key<K>)], records: &RwLock<Records<K, V>>) -> Vec<Target<K>> {
         let idle = stored.iter().filter(|(hash, key)| self.entries.find(*hash, &**key).is_none());
-        idle.map(|(hash, key)| Target::Stored(*hash, Arc::clone(key), self.settled(*hash, key, records)))
+        idle.map(|(hash, key)| Target::Stored(*hash, Key::clone(key), self.settled(*hash, key, records)))
             .collect()
     }
 
     /// The keys of all entries and records.
-    fn all_keys(&self, records: &RwLock<Records<K, V>>) -> Vec<(u64, Arc<K>)> {
+    fn all_keys(&self, records: &RwLock<Records<K, V>>) -> Vec<(u64, Key<K>)> {
         let records = read(records);
-        let entries = self.entries.iter().map(|(slot, key, _)| (self.entries.hash(slot), Arc::clone(key)));
+        let entries = self.entries.iter().map(|(slot, key, _)| (self.entries.hash(slot), Key::clone(key)));
         let idle =
-            self.idle(&records).map(|slot| (records.table.hash(slot), Arc::clone(records.table.key(slot))));
+            self.idle(&records).map(|slot| (records.table.hash(slot), Key::clone(records.table.key(slot))));
         entries.chain(idle).collect()
     }
 }

@@ -1,19 +1,20 @@
 //! A hash table that stores each key once and lends it: slots in a vector, found by hash through a standard map.
 //!
-//! `std`'s map cannot be asked for an `Arc<K>` by a borrowed form of `K`, and keys need not be `Clone`.
+//! `std`'s map cannot be asked for a `Key<K>` by a borrowed form of `K`, and keys need not be `Clone`.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+
+use crate::object::Key;
 
 /// A place in a [`Table`], good until its key is removed.
 pub(super) type Slot = u32;
 
 struct Cell<K, T> {
     hash: u64,
-    key: Arc<K>,
+    key: Key<K>,
     value: T,
     /// The next cell with the same hash.
     next: Option<Slot>,
@@ -53,7 +54,7 @@ impl<K, T> Table<K, T> {
     }
 
     /// Inserts a key that is not in the table.
-    pub(super) fn insert(&mut self, hash: u64, key: Arc<K>, value: T) -> Slot {
+    pub(super) fn insert(&mut self, hash: u64, key: Key<K>, value: T) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.cells.push(None);
             // The index of a cell fits: 2^32 cells would not fit into memory.
@@ -64,7 +65,7 @@ impl<K, T> Table<K, T> {
         slot
     }
 
-    pub(super) fn remove(&mut self, slot: Slot) -> (Arc<K>, T) {
+    pub(super) fn remove(&mut self, slot: Slot) -> (Key<K>, T) {
         let cell = self.cells[slot as usize].take().expect("the slot is in use");
         self.free.push(slot);
         let Entry::Occupied(mut head) = self.heads.entry(cell.hash) else {
@@ -100,7 +101,7 @@ impl<K, T> Table<K, T> {
         &mut self.cell_mut(slot).value
     }
 
-    pub(super) fn key(&self, slot: Slot) -> &Arc<K> {
+    pub(super) fn key(&self, slot: Slot) -> &Key<K> {
         &self.cell(slot).key
     }
 
@@ -108,7 +109,7 @@ impl<K, T> Table<K, T> {
         self.cell(slot).hash
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Arc<K>, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Key<K>, &T)> {
         self.cells
             .iter()
             .enumerate()
@@ -162,7 +163,7 @@ mod tests {
                     }
                     None => {
                         assert_eq!(model.insert(key, step), None);
-                        table.insert(hash, Arc::new(key), step);
+                        table.insert(hash, Key::alone(key), step);
                     }
                 }
                 assert_eq!(table.len(), model.len());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::builder::Known;
 use crate::delta::Object;
 use crate::known::{KnownObject, KnownView};
+use crate::object::Key;
 use crate::resolve::Before;
 
 use super::MutexDeltaFifo;
@@ -48,7 +49,7 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// The keys of the user's store, each once; none if it cannot list them.
-    fn stored_keys(&self) -> Vec<Arc<K>> {
+    fn stored_keys(&self) -> Vec<Key<K>> {
         let keys = self.list_store().unwrap_or_default();
         keys.into_iter().map(|(_, key)| key).collect()
     }
@@ -66,7 +67,7 @@ where
                 let records = read(&self.records);
                 let known = records.table.iter().filter_map(|(_, key, record)| {
                     let object = record.object.as_ref()?;
-                    Some(KnownObject::new(Arc::clone(key), Arc::clone(object)))
+                    Some(KnownObject::new(Key::clone(key), Object::clone(object)))
                 });
                 known.collect()
             }
@@ -81,7 +82,7 @@ where
             let records = read(&self.records);
             for (slot, key, record) in records.table.iter() {
                 if let Some(object) = &record.object {
-                    table.insert(records.table.hash(slot), Arc::clone(key), Arc::clone(object));
+                    table.insert(records.table.hash(slot), Key::clone(key), Object::clone(object));
                 }
             }
         } else {
@@ -111,7 +112,7 @@ where
                 let records = read(&self.queue.records);
                 let slot = records.table.find(hash, key)?;
                 let object = records.table.get(slot).object.as_ref()?;
-                Some(KnownObject::new(Arc::clone(records.table.key(slot)), Arc::clone(object)))
+                Some(KnownObject::new(Key::clone(records.table.key(slot)), Object::clone(object)))
             }
             Known::None => None,
             Known::Store(_) => {
@@ -183,7 +184,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let slot = self.table.find(self.hasher.hash_one(key), key)?;
-        Some(KnownObject::new(Arc::clone(self.table.key(slot)), Arc::clone(self.table.get(slot))))
+        Some(KnownObject::new(Key::clone(self.table.key(slot)), Object::clone(self.table.get(slot))))
     }
 
     fn len(&self) -> usize {
@@ -191,7 +192,7 @@ where
     }
 
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
-        self.table.iter().map(|(_, key, object)| KnownObject::new(Arc::clone(key), Arc::clone(object)))
+        self.table.iter().map(|(_, key, object)| KnownObject::new(Key::clone(key), Object::clone(object)))
     }
 }
 

@@ -2,6 +2,9 @@
 
 use smallvec::SmallVec;
 
+use crate::object::Shared;
+use crate::sync::atomic::AtomicU64;
+
 use super::{Delta, Tombstone};
 
 /// How much of what is pending for one key may be merged.
@@ -31,7 +34,15 @@ pub enum Compression {
 }
 
 /// The handle by which the queue, the known objects and the leases share one object.
-pub(crate) type Object<V> = std::sync::Arc<V>;
+pub(crate) type Object<V> = Shared<V, FactHead>;
+
+/// What stands beside an object in its cell, for the lock-free queue: there a cell is a fact.
+#[derive(Debug, Default)]
+#[expect(dead_code, reason = "no queue writes it yet")]
+pub(crate) struct FactHead {
+    pub(crate) settled: AtomicU64,
+    pub(crate) info: AtomicU64,
+}
 
 /// The kind of a [`RawDelta`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
