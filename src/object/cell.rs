@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "who may touch the body is known to the callers")]
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::process::abort;
 use std::ptr::{self, NonNull};
 
@@ -23,16 +23,23 @@ pub(super) struct Cell<T, H: Default> {
     /// Of the free list, of the dead stack, or to the cell published before.
     pub(super) link: AtomicU32,
     pub(super) head: H,
-    body: UnsafeCell<Body<T, H>>,
+    place: UnsafeCell<Place<T, H>>,
+    /// Not an `Option`, so that memory with a cell in it can be made without a big value on the stack.
+    value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// Written by drafts (I1, I2).
-struct Body<T, H: Default> {
+/// The body is this and the value. Written by drafts (I1, I2).
+struct Place<T, H: Default> {
     /// None if the cell is alone.
     home: Option<NonNull<Home<T, H>>>,
     /// In the slab of its home; without one any.
     index: Index,
-    value: Option<T>,
+    /// Whether there is a value.
+    full: bool,
+}
+
+impl<T, H: Default> Place<T, H> {
+    const NOWHERE: Self = Place { home: None, index: Index::MIN, full: false };
 }
 
 // SAFETY: the body is handed from thread to thread by its owners (I1), which drop the `T` anywhere and lend it anywhere; all
@@ -42,13 +49,17 @@ unsafe impl<T: Send + Sync, H: Default + Send + Sync> Send for Cell<T, H> {}
 unsafe impl<T: Send + Sync, H: Default + Send + Sync> Sync for Cell<T, H> {}
 
 impl<T, H: Default> Cell<T, H> {
-    fn new(refs: u32, value: Option<T>) -> Self {
-        Cell {
-            refs: AtomicU32::new(refs),
-            link: AtomicU32::new(0),
-            head: H::default(),
-            body: UnsafeCell::new(Body { home: None, index: Index::MIN, value }),
-        }
+    /// Puts a value where there is none.
+    ///
+    /// # Safety
+    ///
+    /// The body is the caller's, and there is no value.
+    #[inline(always)]
+    unsafe fn put(&self, value: T) {
+        // SAFETY: the caller's promise.
+        self.value.with_mut(|cell| unsafe { ptr::write(cell.cast::<T>(), value) });
+        // SAFETY: the caller's promise.
+        self.place.with_mut(|place| unsafe { (*place).full = true });
     }
 
     /// Makes the draft's reference. Everything in the cell is published to whoever holds it.
@@ -107,10 +118,12 @@ impl<T, H: Default> Cell<T, H> {
     /// The body is the caller's, and there is no value.
     #[inline(always)]
     pub(super) unsafe fn fill(&self, home: NonNull<Home<T, H>>, index: Index, value: Option<T>) {
-        self.body.with_mut(|body| {
-            // SAFETY: the caller's promise. Written over, since there is nothing to drop.
-            unsafe { ptr::write(body, Body { home: Some(home), index, value }) };
-        });
+        // SAFETY: the caller's promise.
+        self.place.with_mut(|place| unsafe { *place = Place { home: Some(home), index, full: false } });
+        if let Some(value) = value {
+            // SAFETY: the caller's promise.
+            unsafe { self.put(value) };
+        }
     }
 
     /// # Safety
@@ -119,7 +132,7 @@ impl<T, H: Default> Cell<T, H> {
     #[inline(always)]
     pub(super) unsafe fn home(&self) -> Option<(NonNull<Home<T, H>>, Index)> {
         // SAFETY: the caller's promise.
-        self.body.with(|body| unsafe { (*body).home.map(|home| (home, (*body).index)) })
+        self.place.with(|place| unsafe { (*place).home.map(|home| (home, (*place).index)) })
     }
 
     /// # Safety
@@ -128,7 +141,9 @@ impl<T, H: Default> Cell<T, H> {
     #[inline(always)]
     pub(super) unsafe fn value(&self) -> Option<&T> {
         // SAFETY: the caller's promise.
-        self.body.with(|body| unsafe { (*body).value.as_ref() })
+        let full = self.place.with(|place| unsafe { (*place).full });
+        // SAFETY: the caller's promise; `full` says that there is a value.
+        full.then(|| self.value.with(|cell| unsafe { &*cell.cast::<T>() }))
     }
 
     /// # Safety
@@ -136,7 +151,9 @@ impl<T, H: Default> Cell<T, H> {
     /// The body is the caller's.
     pub(super) unsafe fn take_value(&self) -> Option<T> {
         // SAFETY: the caller's promise.
-        self.body.with_mut(|body| unsafe { (*body).value.take() })
+        let full = unsafe { self.empty() };
+        // SAFETY: there was a value, and it is nobody's but ours now.
+        full.then(|| self.value.with_mut(|cell| unsafe { ptr::read(cell.cast::<T>()) }))
     }
 
     /// Drops the value in place. There is none afterwards, also if its destructor panics.
@@ -146,31 +163,36 @@ impl<T, H: Default> Cell<T, H> {
     /// The body is the caller's.
     #[inline(always)]
     pub(super) unsafe fn drop_value(&self) {
-        struct Emptied<T>(*mut Option<T>);
-        impl<T> Drop for Emptied<T> {
-            fn drop(&mut self) {
-                // SAFETY: see below; what was there is dropped, as far as it goes.
-                unsafe { ptr::write(self.0, None) };
-            }
+        // SAFETY: the caller's promise.
+        let full = unsafe { self.empty() };
+        // Also if it needs no dropping, for models.
+        if full && (mem::needs_drop::<T>() || cfg!(delta_fifo_loom)) {
+            // SAFETY: there was a value, and it is nobody's but ours now.
+            self.value.with_mut(|cell| unsafe { ptr::drop_in_place(cell.cast::<T>()) });
         }
-        self.body.with_mut(|body| {
-            // SAFETY: the caller's promise: nobody else touches the value before this is over.
-            unsafe {
-                let value = &raw mut (*body).value;
-                if mem::needs_drop::<T>() {
-                    let _emptied = Emptied(value);
-                    ptr::drop_in_place(value);
-                } else {
-                    ptr::write(value, None);
-                }
-            }
-        });
+    }
+
+    /// Says that there is no value. Returns whether there was one; it is the caller's then.
+    ///
+    /// # Safety
+    ///
+    /// The body is the caller's.
+    #[inline(always)]
+    unsafe fn empty(&self) -> bool {
+        // SAFETY: the caller's promise.
+        self.place.with_mut(|place| unsafe { mem::replace(&mut (*place).full, false) })
     }
 }
 
 impl<T, H: Default> Default for Cell<T, H> {
     fn default() -> Self {
-        Cell::new(0, None)
+        Cell {
+            refs: AtomicU32::new(0),
+            link: AtomicU32::new(0),
+            head: H::default(),
+            place: UnsafeCell::new(Place::NOWHERE),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
     }
 }
 
@@ -190,8 +212,23 @@ pub(super) struct Alone<T, H: Default> {
 
 /// With one reference.
 pub(super) fn alone<T, H: Default>(value: T) -> NonNull<Cell<T, H>> {
-    let alone = Box::new(Alone { cell: Cell::<T, H>::new(1, Some(value)), canary: Canary::new() });
-    NonNull::from(Box::leak(alone)).cast()
+    let head = H::default();
+    let alone = Box::leak(Box::<Alone<T, H>>::new_uninit()).as_mut_ptr();
+    // SAFETY: it points to memory of this layout that nobody else knows. Every field is written, one by one, since in builds
+    // that do not optimise each struct which a big value passes through is a copy on the stack; but for the value's cell,
+    // which is `MaybeUninit` and nothing more, if it is not loom's.
+    unsafe {
+        let cell = &raw mut (*alone).cell;
+        (&raw mut (*cell).refs).write(AtomicU32::new(1));
+        (&raw mut (*cell).link).write(AtomicU32::new(0));
+        (&raw mut (*cell).head).write(head);
+        (&raw mut (*cell).place).write(UnsafeCell::new(Place::NOWHERE));
+        #[cfg(delta_fifo_loom)]
+        (&raw mut (*cell).value).write(UnsafeCell::new(MaybeUninit::uninit()));
+        (&raw mut (*alone).canary).write(Canary::new());
+        (*cell).put(value);
+        NonNull::new_unchecked(cell)
+    }
 }
 
 /// # Safety
