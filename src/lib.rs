@@ -55,6 +55,9 @@ mod slab;
 mod sync;
 #[cfg(any(test, delta_fifo_loom))]
 #[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
+mod table;
+#[cfg(any(test, delta_fifo_loom))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
 mod wait;
 
 pub mod baseline;

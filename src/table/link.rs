@@ -1,0 +1,138 @@
+//! What a link says: where it leads, and in what state its owner is.
+
+use crate::slab::Index;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{planted, weaken};
+
+/// The low half is a slot's index or a bucket's number; 0 that is no bucket's is the end of the list.
+const NUMBER: u64 = u32::MAX as u64;
+/// The number is a bucket's.
+const BUCKET: u64 = 1 << 32;
+/// The link leads somewhere. Clear only in a bucket that nobody has begun to put in the list.
+const LEADS: u64 = 1 << 33;
+/// Somebody has claimed the bucket and is putting it in the list.
+const CLAIM: u64 = 1 << 34;
+/// The node that owns the link is removed.
+const MARK: u64 = 1 << 63;
+
+/// A node's or a bucket's link to what comes next in the list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link(u64);
+
+pub(super) enum Target {
+    Node(Index),
+    Bucket(u32),
+    End,
+}
+
+impl Link {
+    /// A bucket that is not in the list yet, and that nobody puts there. All zeros, as arrays of buckets begin.
+    pub(super) const UNLINKED: Link = Link(0);
+    /// A bucket that somebody puts in the list.
+    pub(super) const CLAIMED: Link = Link(CLAIM);
+    pub(super) const END: Link = Link(LEADS);
+
+    #[inline]
+    pub(super) fn to_node(index: Index) -> Self {
+        Link(LEADS | u64::from(index.get()))
+    }
+
+    #[inline]
+    pub(super) fn to_bucket(bucket: u32) -> Self {
+        Link(LEADS | BUCKET | u64::from(bucket))
+    }
+
+    #[inline(always)]
+    pub(super) fn target(self) -> Target {
+        // The cast keeps the number and drops the bits above it.
+        let number = (self.0 & NUMBER) as u32;
+        if self.0 & BUCKET != 0 {
+            Target::Bucket(number)
+        } else {
+            Index::new(number).map_or(Target::End, Target::Node)
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_marked(self) -> bool {
+        self.0 & MARK != 0
+    }
+
+    #[inline]
+    pub(super) fn unmarked(self) -> Self {
+        Link(self.0 & !MARK)
+    }
+
+    /// Whether a bucket with this link is in the list for sure.
+    #[inline(always)]
+    pub(super) fn is_linked(self) -> bool {
+        self.0 & (LEADS | CLAIM) == LEADS
+    }
+
+    #[inline]
+    pub(super) fn is_claimed(self) -> bool {
+        self.0 & CLAIM != 0
+    }
+
+    /// The link of a bucket that may or may not be in the list.
+    #[inline]
+    pub(super) fn claimed(self) -> Self {
+        Link(self.0 | CLAIM)
+    }
+
+    #[inline(always)]
+    pub(super) fn load(from: &AtomicU64) -> Self {
+        // Acquire: pairs with `swing`, `settle` and `mark` (Release); what is behind the link, and what was known to
+        // whoever set it.
+        Link(from.load(weaken("a link is read relaxed", Acquire)))
+    }
+
+    /// Before anybody else can come by.
+    #[inline]
+    pub(super) fn store(self, into: &AtomicU64) {
+        // Relaxed: the `swing` that makes the owner reachable publishes it.
+        into.store(self.0, Relaxed);
+    }
+
+    /// Makes a link that is unmarked and leads to `from` lead to `to`. Fails if something came between or went, or if
+    /// its owner was removed, in each case by somebody else's step.
+    #[inline]
+    pub(super) fn swing(at: &AtomicU64, from: Link, to: Link) -> bool {
+        // Release: pairs with `load` (Acquire); publishes the node or bucket that is new here, or, when one is left out,
+        // what its own link showed of those behind it. Relaxed: a failure leads back to a load.
+        match at.compare_exchange(from.0, to.0, weaken("a link is set relaxed", Release), Relaxed) {
+            Err(now) if planted("a marked link may change") && now == from.0 | MARK => {
+                at.compare_exchange(now, to.0 | MARK, Release, Relaxed).is_ok()
+            }
+            swung => swung.is_ok(),
+        }
+    }
+
+    /// Claims a bucket. Fails if somebody else has.
+    pub(super) fn claim(bucket: &AtomicU64) -> bool {
+        // Relaxed, twice: a claim publishes nothing, and who fails loads the link.
+        bucket.compare_exchange(Link::UNLINKED.0, Link::CLAIMED.0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Says that a bucket, which is in the list, is there. Returns its link.
+    #[cold]
+    pub(super) fn settle(bucket: &AtomicU64) -> Self {
+        // Release: pairs with `load` (Acquire); publishes that the list leads here. Acquire: as in `load`.
+        Link(bucket.fetch_and(!CLAIM, weaken("a bucket is settled relaxed", AcqRel)) & !CLAIM)
+    }
+
+    /// Marks a node as removed. Returns whether it was not.
+    #[inline]
+    pub(super) fn mark(node: &AtomicU64) -> bool {
+        // Release: pairs with `load` (Acquire); what was done before the removal. Acquire: what whoever was faster did
+        // before theirs.
+        let ordering = weaken("a mark is relaxed", AcqRel);
+        if planted("a mark is a store") {
+            let link = node.load(Acquire);
+            node.store(link | MARK, Release);
+            return link & MARK == 0;
+        }
+        node.fetch_or(MARK, ordering) & MARK == 0
+    }
+}

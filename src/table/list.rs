@@ -1,0 +1,221 @@
+//! The sorted list of all nodes and linked buckets, as one call goes along it.
+
+use super::Node;
+use super::directory::Directory;
+use super::link::{Link, Target};
+use crate::slab::{Index, Slab};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::epoch::Guard;
+use crate::sync::{pause_point, planted};
+
+/// Where a node with this hash stands: odd, the bits reversed, so that growth splits each bucket into two stretches.
+#[inline(always)]
+pub(super) fn order_of_hash(hash: u64) -> u64 {
+    hash.reverse_bits() | 1
+}
+
+/// Where a bucket stands: even, before the nodes of all hashes that end in its number.
+#[inline(always)]
+fn order_of_bucket(bucket: u32) -> u64 {
+    u64::from(bucket).reverse_bits()
+}
+
+pub(super) struct List<'c, N> {
+    pub(super) directory: &'c Directory,
+    pub(super) nodes: &'c Slab<N>,
+    /// I5: what was reached stays what it is while the call runs.
+    pub(super) _guard: &'c Guard,
+}
+
+/// Between two neighbours.
+pub(super) struct Place<'c> {
+    before: &'c AtomicU64,
+    /// What `before` said: unmarked.
+    link: Link,
+    /// How many nodes it took to get here.
+    pub(super) passed: usize,
+}
+
+impl Place<'_> {
+    /// What will come behind whatever is put here.
+    pub(super) fn next(&self) -> Link {
+        self.link
+    }
+
+    /// Puts something here whose own link is `next`. Fails if somebody else put something here or removed a neighbour.
+    pub(super) fn fill(&self, with: Link) -> bool {
+        if planted("an insert is a store") {
+            with.store(self.before);
+            return true;
+        }
+        Link::swing(self.before, self.link, with)
+    }
+}
+
+impl<'c, N: Node> List<'c, N> {
+    /// A bucket in the list from which the nodes of `bucket` can be reached, and its link.
+    #[inline(always)]
+    pub(super) fn entrance(&self, bucket: u32) -> (&'c AtomicU64, Link) {
+        let start = self.directory.bucket(bucket);
+        let link = Link::load(start);
+        if link.is_linked() { (start, link) } else { self.make_entrance(bucket) }
+    }
+
+    /// Puts the bucket in the list, and before it those that it was split from, but for what somebody else is just
+    /// putting there: nobody waits for them.
+    #[cold]
+    fn make_entrance(&self, bucket: u32) -> (&'c AtomicU64, Link) {
+        while planted("who finds a claimed bucket waits")
+            && Link::load(self.directory.bucket(bucket)).is_claimed()
+        {
+            crate::sync::thread::yield_now();
+        }
+        let (mut start, mut from) = (bucket, self.directory.bucket(bucket));
+        // Ends at bucket 0 at the latest, which is in the list from the beginning.
+        while !Link::load(from).is_linked() {
+            start ^= 1 << start.ilog2();
+            from = self.directory.bucket(start);
+        }
+        let mut rest = bucket ^ start;
+        while rest != 0 {
+            start |= rest & rest.wrapping_neg();
+            rest &= rest - 1;
+            if self.link(from, start) {
+                from = self.directory.bucket(start);
+            }
+        }
+        (from, Link::load(from))
+    }
+
+    /// Puts the bucket in the list, looking for its place from `from`. Returns whether it is there: not if somebody
+    /// else has claimed it.
+    fn link(&self, from: &'c AtomicU64, bucket: u32) -> bool {
+        let own = self.directory.bucket(bucket);
+        if !Link::claim(own) {
+            return Link::load(own).is_linked() || planted("a claimed bucket counts as linked");
+        }
+        pause_point("link: claimed");
+        // Repeats only if somebody else put something there or removed a neighbour.
+        loop {
+            let place = self.behind(from, order_of_bucket(bucket));
+            // I3: nobody else writes it before it is in the list.
+            place.next().claimed().store(own);
+            if planted("a bucket is settled before it is linked") {
+                Link::settle(own);
+            }
+            pause_point("link: ready");
+            if place.fill(Link::to_bucket(bucket)) {
+                break;
+            }
+        }
+        pause_point("link: linked");
+        Link::settle(own);
+        true
+    }
+
+    /// Comes to a bucket along the list, which shows that it is there, even if whoever put it there has yet to say so.
+    #[inline]
+    fn arrive(&self, bucket: u32) -> (&'c AtomicU64, Link) {
+        let own = self.directory.bucket(bucket);
+        let link = Link::load(own);
+        (own, if link.is_claimed() { Link::settle(own) } else { link })
+    }
+
+    /// The place behind all nodes up to `order`. Unlinks marked nodes on the way.
+    pub(super) fn behind(&self, start: &'c AtomicU64, order: u64) -> Place<'c> {
+        self.search(start, order, |_| false).unwrap_or_else(|_| unreachable!("nothing is equal"))
+    }
+
+    /// The first node of this order that `eq` says is it, or the place behind all nodes up to `order`. Unlinks marked
+    /// nodes on the way, and begins again where that fails.
+    pub(super) fn search(
+        &self,
+        start: &'c AtomicU64,
+        order: u64,
+        mut eq: impl FnMut(&N) -> bool,
+    ) -> Result<Place<'c>, Index> {
+        'again: loop {
+            let mut place = Place { before: start, link: Link::load(start), passed: 0 };
+            loop {
+                match place.link.target() {
+                    Target::Node(index) => {
+                        let node = self.nodes.get(index);
+                        let next = Link::load(node.next());
+                        if next.is_marked() {
+                            pause_point("search: marked");
+                            // Fails if somebody else put something here, unlinked the node, or removed the one before.
+                            if !Link::swing(place.before, place.link, next.unmarked()) {
+                                continue 'again;
+                            }
+                            place.link = next.unmarked();
+                            continue;
+                        }
+                        // Relaxed: written before the node was linked, and the link was acquired.
+                        let found = node.order().load(Relaxed);
+                        if found > order {
+                            return Ok(place);
+                        }
+                        if found == order && eq(node) {
+                            return Err(index);
+                        }
+                        place.before = node.next();
+                        place.link = next;
+                        place.passed += 1;
+                    }
+                    Target::Bucket(bucket) if order_of_bucket(bucket) < order => {
+                        (place.before, place.link) = self.arrive(bucket);
+                    }
+                    Target::Bucket(_) | Target::End => return Ok(place),
+                }
+            }
+        }
+    }
+
+    /// Goes along the list from `start`, through marked nodes too, and shows `see` each node that is not marked, with
+    /// its order, and each bucket, until it says something.
+    #[inline(always)]
+    pub(super) fn scan<R>(
+        &self,
+        start: (&'c AtomicU64, Link),
+        mut see: impl FnMut(Seen<'c, N>, u64) -> Option<R>,
+    ) -> Option<R> {
+        let (mut before, mut link) = start;
+        loop {
+            match link.target() {
+                Target::Node(index) => {
+                    let node: &'c N = self.nodes.get(index);
+                    let next = Link::load(node.next());
+                    if next.is_marked() {
+                        // Helps, but need not have helped: what is behind a marked node stays in the list or was
+                        // removed meanwhile.
+                        if !Link::swing(before, link, next.unmarked()) {
+                            before = node.next();
+                        }
+                        link = next.unmarked();
+                        continue;
+                    }
+                    // Relaxed: as in `search`.
+                    let order = node.order().load(Relaxed);
+                    if let Some(said) = see(Seen::Node(index, node), order) {
+                        return Some(said);
+                    }
+                    (before, link) = (node.next(), next);
+                }
+                Target::Bucket(bucket) => {
+                    if let Some(said) = see(Seen::Bucket, order_of_bucket(bucket)) {
+                        return Some(said);
+                    }
+                    (before, link) = self.arrive(bucket);
+                }
+                Target::End => return None,
+            }
+        }
+    }
+}
+
+/// What a scan comes by.
+pub(super) enum Seen<'c, N> {
+    Node(Index, &'c N),
+    Bucket,
+}
