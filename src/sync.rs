@@ -1,4 +1,5 @@
-//! The only door to atomics, fences, cells, threads, parking, spinning and the epoch collector.
+//! The only door to atomics, fences, cells, locks, ordered maps, threads, parking, spinning and the
+//! epoch collector.
 //!
 //! Two backends stand behind the same names: std with crossbeam's epochs, and under `cfg(delta_fifo_loom)` the model
 //! checker's primitives with a stand-in for the collector. Concurrent code of this crate takes everything from here,
@@ -18,6 +19,13 @@ mod backend;
 mod backend;
 
 pub(crate) use backend::*;
+
+#[cfg(delta_fifo_loom)]
+#[path = "sync/map_checked.rs"]
+pub(crate) mod map;
+#[cfg(not(delta_fifo_loom))]
+#[path = "sync/map_native.rs"]
+pub(crate) mod map;
 
 /// A value alone on its cache lines: 128 bytes, since x86 fetches lines in pairs and some ARM cores have long ones.
 #[derive(Debug, Default)]
@@ -48,5 +56,7 @@ pub(crate) fn pause_point(name: &'static str) {
     let _ = name;
 }
 
+#[cfg(all(test, delta_fifo_loom))]
+pub(crate) mod model;
 #[cfg(test)]
 pub(crate) mod stopped;

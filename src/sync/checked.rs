@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem;
 
-pub(crate) use loom::sync::Arc;
+pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{

@@ -1,6 +1,6 @@
 //! The backend of every build but the models'.
 
-pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{
@@ -106,7 +106,17 @@ pub(crate) mod epoch {
         Guard(PARTICIPANT.try_with(LocalHandle::pin).unwrap_or_else(|_| COLLECTOR.register().pin()))
     }
 
+    /// For structures of crossbeam's that free through this collector.
+    pub(in crate::sync) fn collector() -> Collector {
+        COLLECTOR.clone()
+    }
+
     impl Guard {
+        /// The guard of crossbeam's that is in here.
+        pub(in crate::sync) fn inner(&self) -> &crossbeam_epoch::Guard {
+            &self.0
+        }
+
         /// Runs `f` once no guard that is alive now is alive any more, on whichever thread finds that out.
         ///
         /// Allocates once for every few dozen calls; `f` of up to three words is stored inline.
