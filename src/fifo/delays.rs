@@ -1,0 +1,117 @@
+//! Keys that wait for their time: an ordered map from time and handle, which any number of threads change at once.
+//!
+//! # Invariants
+//!
+//! - **I1, counted.** `len` is never less than the number of handles in the map: it is raised before one is inserted
+//!   and lowered after it was removed. So whoever comes after an `add` does not miss what it added.
+//! - **I2, once.** A handle leaves by the one removal that says it removed it.
+//!
+//! An `add` takes place at the insertion, a `remove` or pop at the removal, `earliest` at its look for the first, or
+//! at its load of `len` if that is zero.
+//!
+//! # Progress
+//!
+//! Lock-free, O(log delayed). A pop repeats only if another took the handle that it saw first.
+
+use std::time::{Duration, Instant};
+
+use crate::key_queue::Handle;
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::map::Map;
+use crate::sync::{pause_point, planted};
+
+#[cfg(all(test, delta_fifo_loom))]
+mod models;
+#[cfg(all(test, not(delta_fifo_loom)))]
+mod tests;
+
+/// Nanoseconds since the origin, then the handle.
+type Place = (u64, u64);
+
+pub(crate) struct Delays {
+    origin: Instant,
+    len: AtomicUsize,
+    places: Map<Place, ()>,
+}
+
+impl Delays {
+    pub(crate) fn new() -> Self {
+        Delays { origin: Instant::now(), len: AtomicUsize::new(0), places: Map::new() }
+    }
+
+    /// `handle` is due at `until`, or now if that was before this queue. It must not be in here for the same time.
+    /// Whether nothing else is due earlier: then who sleeps must look again.
+    pub(crate) fn add(&self, until: Instant, handle: Handle) -> bool {
+        let place = self.place(until, handle);
+        let late = planted("counted late");
+        if !late {
+            self.count();
+        }
+        pause_point("delays: counted");
+        self.places.insert(place, ());
+        if late {
+            self.count();
+        }
+        pause_point("delays: inserted");
+        // A first one that has been taken meanwhile is no reason not to look.
+        self.places.first().is_none_or(|(first, _)| first >= place.0)
+    }
+
+    /// Whether it was in here. If not, it is due, and another has popped it.
+    pub(crate) fn remove(&self, until: Instant, handle: Handle) -> bool {
+        self.take(self.place(until, handle))
+    }
+
+    /// When the first is due. One load if there is none.
+    #[inline]
+    pub(crate) fn earliest(&self) -> Option<Instant> {
+        self.first().map(|(nanos, _)| self.origin + Duration::from_nanos(nanos))
+    }
+
+    /// The first that is due at `now`.
+    pub(crate) fn pop_due(&self, now: Instant) -> Option<Handle> {
+        self.pop(|nanos| self.origin + Duration::from_nanos(nanos) <= now)
+    }
+
+    /// The first, due or not.
+    pub(crate) fn pop_any(&self) -> Option<Handle> {
+        self.pop(|_| true)
+    }
+
+    fn pop(&self, is_due: impl Fn(u64) -> bool) -> Option<Handle> {
+        loop {
+            let place = self.first().filter(|(nanos, _)| is_due(*nanos))?;
+            pause_point("delays: first seen");
+            if self.take(place) {
+                return Handle::new(place.1);
+            }
+        }
+    }
+
+    fn first(&self) -> Option<Place> {
+        // Acquire: pairs with `take` (Release): a count that was lowered is read after the removal.
+        if self.len.load(Acquire) == 0 { None } else { self.places.first() }
+    }
+
+    fn take(&self, place: Place) -> bool {
+        let taken = self.places.remove(&place);
+        if taken {
+            pause_point("delays: removed");
+            // Release: pairs with `first` (Acquire); publishes nothing but that order.
+            self.len.fetch_sub(1, Release);
+        }
+        taken || planted("everybody took it")
+    }
+
+    fn count(&self) {
+        // Relaxed: who comes after the `add` sees it, and who does not may miss it.
+        self.len.fetch_add(1, Relaxed);
+    }
+
+    fn place(&self, until: Instant, handle: Handle) -> Place {
+        let nanos = until.saturating_duration_since(self.origin).as_nanos();
+        // 584 years.
+        (u64::try_from(nanos).unwrap_or(u64::MAX), handle.get())
+    }
+}
