@@ -40,6 +40,16 @@ mod delta;
 mod error;
 #[cfg(any(test, delta_fifo_loom))]
 #[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
+mod fifo {
+    pub(crate) mod batch;
+    pub(crate) mod debts;
+    pub(crate) mod delays;
+    pub(crate) mod first;
+    pub(crate) mod marks;
+    pub(crate) mod replaces;
+}
+#[cfg(any(test, delta_fifo_loom))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
 mod key_queue;
 mod keyed;
 mod known;
