@@ -34,6 +34,7 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
+mod alarm;
 mod builder;
 mod delay;
 mod delta;

@@ -3,7 +3,6 @@
 //! Complete in its meaning, so that other structures can be compared with it and every test runs on each; what differs
 //! is what one lock costs.
 
-mod alarm;
 mod change;
 mod end;
 mod entry;
@@ -30,6 +29,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use ahash::RandomState;
 use smallvec::SmallVec;
 
+use crate::alarm::Alarm;
 use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Transform};
 use crate::delay::Backoff;
 use crate::delta::Change;
@@ -42,7 +42,6 @@ use crate::queue::{DeltaQueue, Discarded};
 use crate::raw::{Awaited, BeginReplace, Deadline, Ending, RawQueue};
 use crate::replace::{Upsert, Version};
 
-use alarm::Alarm;
 use entry::{Held, Origins};
 use lock::Sleepers;
 use records::Records;
@@ -160,10 +159,15 @@ where
         }
         let replaces = Replaces::new(builder.scopes.len(), builder.disjoint_scopes);
         let sleepers = Sleepers::new();
+        let asleep = Arc::clone(&sleepers.items_async);
+        let wake = move || {
+            // All are woken: nobody's place has to be taken.
+            asleep.wake(usize::MAX);
+        };
         MutexDeltaFifo {
             state: Mutex::new(State::new(replaces, builder.compression, background)),
             records: RwLock::new(Records::new()),
-            alarm: Alarm::new(builder.timer, Arc::clone(&sleepers.items_async)),
+            alarm: Alarm::new(builder.timer, Arc::new(wake)),
             sleepers,
             processing: AtomicU64::new(0),
             synced: AtomicBool::new(false),
