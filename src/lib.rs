@@ -63,6 +63,8 @@ mod replace;
 mod resolve;
 #[cfg_attr(any(not(test), delta_fifo_loom), expect(dead_code, reason = "no queue drafts yet"))]
 mod slab;
+#[cfg(feature = "async")]
+mod stream;
 mod sync;
 #[cfg(any(test, delta_fifo_loom))]
 #[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
@@ -100,3 +102,5 @@ pub use known::{KnownKey, KnownObject, KnownObjects, KnownView};
 pub use lease::{Lease, LeaseBatch, Outcome, OwnedLease};
 pub use queue::{DeltaQueue, Discarded};
 pub use replace::{Completion, OwnedReplace, Replace, Upsert, Version};
+#[cfg(feature = "async")]
+pub use stream::Leases;

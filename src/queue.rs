@@ -15,6 +15,8 @@ use crate::known::KnownView;
 use crate::lease::{Lease, LeaseBatch, Outcome, OwnedLease};
 use crate::raw::{Awaited, BeginReplace, Deadline, QueueRef, RawQueue};
 use crate::replace::{Completion, OwnedReplace, Replace, Version};
+#[cfg(feature = "async")]
+use crate::stream::Leases;
 
 /// What [`close_discard`](DeltaQueue::close_discard) dropped.
 ///
@@ -416,6 +418,21 @@ pub trait DeltaQueue:
         Self: 'static,
     {
         self.pop().map(|lease| lease.into_owned(self))
+    }
+
+    /// The leases as a stream, until the queue is closed and everything has been handed out. O(1).
+    #[cfg(feature = "async")]
+    fn leases(&self) -> Leases<'_, Self> {
+        Leases::new(QueueRef::Borrowed(self))
+    }
+
+    /// [`leases`](Self::leases) that own a handle of the queue, in a stream to be moved into a spawned task. O(1).
+    #[cfg(feature = "async")]
+    fn leases_owned(self: &Arc<Self>) -> Leases<'static, Self>
+    where
+        Self: 'static,
+    {
+        Leases::new(QueueRef::Owned(Arc::clone(self)))
     }
 
     /// [`pop_async`](Self::pop_async) for a lease that owns a handle of the queue. O(1) expected.
