@@ -4,15 +4,13 @@
 //! `DELTA_FIFO_HAMMER_ROUNDS` says how many rounds are run.
 
 mod common;
-mod model;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 use delta_fifo::{Builder, Compression, Delta, DeltaQueue, KnownView, Lease, Upsert};
 
-use common::{Family, LONG, for_each_queue};
-use model::random::Random;
+use common::{Family, LONG, Random, block_on, for_each_queue};
 
 #[path = "hammer/consume.rs"]
 mod consume;

@@ -4,10 +4,12 @@
 #![allow(dead_code, unused_imports, unused_macros)]
 
 mod notation;
+mod random;
 mod script;
 mod store;
 mod wait;
 
+use std::fmt::Debug;
 use std::hash::Hash;
 
 use ahash::RandomState;
@@ -15,13 +17,14 @@ use delta_fifo::baseline::MutexDeltaFifo;
 use delta_fifo::{Builder, DeltaQueue};
 
 pub(crate) use notation::{deltas_text, known_text, lease_text};
+pub(crate) use random::Random;
 pub(crate) use script::{Script, play};
 pub(crate) use store::Store;
 pub(crate) use wait::{LONG, Woken, block_on, finishes, poll_once, pop_soon, race};
 
 /// A kind of queue, whatever its keys and objects are.
 pub(crate) trait Family: 'static {
-    type Queue<K, V>: DeltaQueue<Key = K, Value = V, Hasher = RandomState> + 'static
+    type Queue<K, V>: DeltaQueue<Key = K, Value = V, Hasher = RandomState> + Debug + 'static
     where
         K: Hash + Eq + Send + Sync + 'static,
         V: Send + Sync + 'static;
@@ -48,6 +51,13 @@ pub(crate) fn builder() -> Builder<String, u32> {
 /// A queue with everything at its default.
 pub(crate) fn queue<F: Family>() -> Queue<F> {
     builder().build()
+}
+
+/// The builder with this many key queues, for the queues that have more than one.
+pub(crate) fn with_shards<K, V>(builder: Builder<K, V>, shards: usize) -> Builder<K, V> {
+    // No queue is sharded yet.
+    let _ = shards;
+    builder
 }
 
 /// `key("a")`.

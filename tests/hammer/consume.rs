@@ -1,10 +1,6 @@
 //! Consumers: each waits in its own way, and ends leases in every way.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 
 use delta_fifo::{Outcome, PopTimeoutError};
@@ -13,25 +9,6 @@ use super::*;
 
 /// What a handler panics with on purpose.
 struct OnPurpose;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return result;
-        }
-        std::thread::park();
-    }
-}
 
 impl<F: Family> Round<F> {
     pub(crate) fn consume(&self, consumer: usize) {

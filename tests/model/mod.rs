@@ -5,5 +5,4 @@ pub(crate) mod config;
 pub(crate) mod counted;
 pub(crate) mod fuse;
 pub(crate) mod queue;
-pub(crate) mod random;
 pub(crate) mod tasks;

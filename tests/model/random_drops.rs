@@ -1,7 +1,7 @@
 //! Random calls, and everything let go at a random moment in a random order.
 
 use super::*;
-use crate::model::random::Random;
+use crate::common::Random;
 use delta_fifo::{OwnedLease, OwnedReplace};
 
 pub(crate) fn random_calls<F: Family>() {

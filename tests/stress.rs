@@ -1,0 +1,428 @@
+//! Barrier rounds: threads with random roles start at the same moment, make a bounded number of calls and stop; then
+//! the queue comes to rest, and everything that was written down is checked.
+//!
+//! `DELTA_FIFO_STRESS_ROUNDS` says how many rounds each shape is run, `DELTA_FIFO_STRESS_SEED` with which first seed
+//! (a failure names the one of its round).
+
+mod common;
+
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread;
+
+use delta_fifo::{Completion, DeltaQueue, OwnedLease, TryPopError};
+
+use common::{Family, LONG, Random, for_each_queue};
+
+#[path = "stress/chain.rs"]
+mod chain;
+#[path = "stress/check.rs"]
+mod check;
+#[path = "stress/consume.rs"]
+mod consume;
+#[path = "stress/produce.rs"]
+mod produce;
+#[path = "stress/record.rs"]
+mod record;
+#[path = "stress/shape.rs"]
+mod shape;
+#[path = "stress/watchdog.rs"]
+mod watchdog;
+
+use record::{Log, Seen, Turn};
+use shape::{Key, Object, Plan, Shape, Store, Tally, Variant};
+use watchdog::{Board, Doing};
+
+type Queue<F> = <F as Family>::Queue<Key, Object>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Producer,
+    Consumer,
+    Replacer,
+    Resyncer,
+    Marker,
+    Looker,
+    /// Something else at every step.
+    Mixed,
+}
+
+struct Round<F: Family> {
+    queue: Arc<Queue<F>>,
+    shape: Shape,
+    plan: Plan,
+    seed: u64,
+    roles: Vec<Role>,
+    clock: AtomicU64,
+    tally: Arc<Tally>,
+    store: Store,
+    /// Leases that change hands.
+    shelf: Mutex<Vec<(Turn, OwnedLease<Queue<F>>)>>,
+    log: Mutex<Log>,
+    board: Board,
+    /// Threads other than sleeping consumers that are not through.
+    busy: AtomicUsize,
+    arrived: AtomicUsize,
+    over: AtomicBool,
+    failed: AtomicBool,
+}
+
+impl<F: Family> Round<F> {
+    fn new(shape: Shape, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        (0..8).for_each(|_| _ = random.below(2));
+        let mut plan = Plan::new(&mut random);
+        let roles = roles(&shape, &mut plan, &mut random);
+        let (tally, store) = (Tally::new(), Store::default());
+        let sleepers =
+            if plan.blocking { roles.iter().filter(|&&role| role == Role::Consumer).count() } else { 0 };
+        Round {
+            queue: Arc::new(shape.build(&tally, &store)),
+            shape,
+            plan,
+            seed,
+            clock: AtomicU64::new(1),
+            tally,
+            store,
+            shelf: Mutex::default(),
+            log: Mutex::default(),
+            board: Board::new(shape.threads + 1),
+            busy: AtomicUsize::new(roles.len() - sleepers),
+            roles,
+            arrived: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn title(&self) -> String {
+        format!("seed {}, {:?}, {:?}, {:?}", self.seed, self.shape, self.plan, self.roles)
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+        // Nobody shall sleep any more.
+        self.queue.close_discard();
+        self.shelf.lock().unwrap().clear();
+    }
+}
+
+/// Each round has somebody who changes and somebody who consumes.
+fn roles(shape: &Shape, plan: &mut Plan, random: &mut Random) -> Vec<Role> {
+    use Role::{Consumer, Looker, Marker, Mixed, Producer, Replacer, Resyncer};
+    let first = [Producer, Mixed, Replacer][random.below(3) as usize];
+    let mut roles = vec![first, if plan.blocking || random.one_in(2) { Consumer } else { Mixed }];
+    while roles.len() < shape.threads {
+        let any = [
+            Producer, Producer, Producer, Consumer, Consumer, Consumer, Mixed, Replacer, Resyncer, Marker,
+            Looker,
+        ];
+        roles.push(any[random.below(any.len() as u64) as usize]);
+    }
+    roles
+}
+
+/// One thread in one round.
+struct Worker<'r, F: Family> {
+    round: &'r Round<F>,
+    index: u16,
+    random: Random,
+    /// Of the newest object.
+    number: u32,
+    log: Log,
+    waits: Vec<(u64, Completion<'r, Queue<F>>)>,
+}
+
+impl<'r, F: Family> Worker<'r, F> {
+    fn new(round: &'r Round<F>, index: usize) -> Self {
+        let mut random = Random::new(round.seed * 31 + 7 + index as u64);
+        (0..8).for_each(|_| _ = random.below(2));
+        Worker { round, index: index as u16, random, number: 0, log: Log::default(), waits: Vec::new() }
+    }
+
+    fn now(&self) -> u64 {
+        self.round.now()
+    }
+
+    fn doing(&self, doing: Doing) {
+        self.round.board.note(self.index.into(), doing);
+    }
+
+    /// Lets somebody else run, sometimes.
+    fn pause(&mut self, one_in: u64) {
+        if self.random.one_in(one_in) {
+            thread::yield_now();
+        }
+    }
+
+    /// All calls of this thread in this round.
+    fn work(&mut self, role: Role) {
+        if role == Role::Consumer && self.round.plan.blocking {
+            return self.consume_all();
+        }
+        let steps = 10 + self.random.below(if self.round.shape.threads > 4 { 30 } else { 80 });
+        let closes = (self.round.plan.closer && self.index == 0).then(|| self.random.below(steps));
+        for step in 0..steps {
+            match role {
+                Role::Producer => self.change(),
+                Role::Consumer => self.consume(),
+                Role::Replacer => self.replace(),
+                Role::Resyncer => self.resync(),
+                Role::Marker => self.mark(),
+                Role::Looker => self.look(),
+                Role::Mixed => match self.random.below(12) {
+                    0 => self.replace(),
+                    1 => self.resync(),
+                    2 => self.mark(),
+                    3 | 4 => self.look(),
+                    5..8 => self.change(),
+                    _ => self.consume(),
+                },
+            }
+            if self.random.one_in(4) {
+                self.end_from_shelf();
+            }
+            self.ask_waits();
+            self.pause(16);
+            if closes == Some(step) {
+                self.close();
+            }
+        }
+    }
+
+    /// What has been waited for long enough.
+    fn ask_waits(&mut self) {
+        let (now, seen) = (self.round, &mut self.log.seen);
+        self.waits.retain(|(began, wait)| {
+            let complete = wait.is_complete();
+            if complete {
+                seen.push(Seen::Replaced(*began, now.now()));
+            }
+            !complete
+        });
+    }
+
+    fn finish(self) {
+        self.round.log.lock().unwrap().join(self.log);
+    }
+
+    /// Before all others.
+    fn first_lists(&mut self) {
+        if self.round.shape.variant == Variant::Scopes {
+            assert!(self.replace_list(Some(0), false) && self.replace_list(Some(1), false));
+        } else {
+            assert!(self.replace_list(None, false));
+        }
+    }
+
+    /// After all others that change: until nothing is pending or leased. Sleeping consumers do it by themselves.
+    fn rest(&mut self, by_consumers: bool) {
+        self.doing(Doing::Rest);
+        let round = self.round;
+        let queue = &*round.queue;
+        let version = self.now();
+        let mark = queue.mark(version);
+        let through = |mark: &Completion<'_, _>| mark.is_complete() || queue.is_closed();
+        while !round.failed.load(Ordering::SeqCst) {
+            while self.end_from_shelf() {}
+            let marked = mark.as_ref().map_or(true, through);
+            if queue.pending_len() + queue.leased_len() == 0 && marked {
+                break;
+            }
+            // After a close they may be gone when a lease comes back.
+            if by_consumers && queue.is_closed() {
+                break;
+            }
+            if by_consumers {
+                thread::yield_now();
+                continue;
+            }
+            let asked = self.now();
+            if let Ok(lease) = queue.pop_timeout(LONG) {
+                let turn = self.enter(asked, self.now(), &lease);
+                self.leave(turn, true, lease).done();
+            }
+        }
+        assert!(mark.is_ok() || queue.is_closed());
+        if !queue.is_closed() {
+            assert_eq!(queue.processed_through(), Some(version.into()));
+            // No replace is left running.
+            drop(queue.begin_replace().expect("no replace is running"));
+        }
+    }
+
+    /// Nobody else does anything.
+    fn quiet(&mut self) {
+        let queue = &*self.round.queue;
+        assert_eq!((queue.pending_len(), queue.leased_len()), (0, 0));
+        assert_eq!(queue.try_pop().is_err_and(|error| error == TryPopError::Closed), queue.is_closed());
+        if self.round.plan.first_list && !self.round.plan.discards {
+            assert!(queue.has_synced() && queue.has_delivered(), "never synced");
+            queue.wait_synced_timeout(LONG).unwrap();
+        }
+    }
+}
+
+/// What the thread that runs the rounds does between two barriers.
+fn oversee<F: Family>(round: &Round<F>, first: Worker<'_, F>) {
+    let mut last = first;
+    last.doing(Doing::Nothing);
+    while round.busy.load(Ordering::SeqCst) > 0 {
+        thread::sleep(std::time::Duration::from_micros(50));
+    }
+    if round.failed.load(Ordering::SeqCst) {
+        return;
+    }
+    if round.plan.blocking {
+        last.rest(true);
+        round.queue.close();
+    }
+    last.finish();
+}
+
+fn check_round<F: Family>(round: Arc<Round<F>>) {
+    let mut last = Worker::new(&*round, round.shape.threads);
+    last.rest(false);
+    last.quiet();
+    last.finish();
+    check::everything(&round);
+    // The watchdog may still hold the round.
+    round.over.store(true, Ordering::SeqCst);
+    let tally = Arc::clone(&round.tally);
+    let mut round = Some(round);
+    while let Some(shared) = round.take() {
+        match Arc::try_unwrap(shared) {
+            Ok(last) => drop(last),
+            Err(shared) => {
+                thread::yield_now();
+                round = Some(shared);
+            }
+        }
+    }
+    tally.check();
+}
+
+/// The threads live for all rounds of a shape and meet at a barrier before and after each round.
+fn run<F: Family>(shape: Shape, rounds: u64, first_seed: u64) {
+    let current: Mutex<Option<Arc<Round<F>>>> = Mutex::new(None);
+    let (begin, end) = (Barrier::new(shape.threads + 1), Barrier::new(shape.threads + 1));
+    let (watched, watching) = mpsc::channel();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (current, begin, end, over) = (&current, &begin, &end, &over);
+        for index in 0..shape.threads {
+            scope.spawn(move || {
+                loop {
+                    begin.wait();
+                    let Some(round) = current.lock().unwrap().clone() else { return };
+                    work::<F>(&round, index);
+                    drop(round);
+                    end.wait();
+                }
+            });
+        }
+        let dog = scope.spawn(move || watchdog::watch::<F>(&watching, over));
+        for number in 0..rounds {
+            let shards = [1, 2, 64][number as usize % 3];
+            let round = Arc::new(Round::<F>::new(Shape { shards, ..shape }, first_seed + number));
+            let title = round.title();
+            watched.send(Arc::clone(&round)).unwrap();
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                let mut first = Worker::new(&*round, shape.threads);
+                if round.plan.first_list {
+                    first.first_lists();
+                }
+                *current.lock().unwrap() = Some(Arc::clone(&round));
+                begin.wait();
+                let result = catch_unwind(AssertUnwindSafe(|| oversee(&round, first)));
+                if result.is_err() {
+                    round.fail();
+                }
+                end.wait();
+                *current.lock().unwrap() = None;
+                assert!(result.is_ok() && !round.failed.load(Ordering::SeqCst));
+                check_round(round);
+            }));
+            if result.is_err() {
+                *current.lock().unwrap() = None;
+                over.store(true, Ordering::SeqCst);
+                begin.wait();
+                panic!("{title}");
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+        dog.thread().unpark();
+        begin.wait();
+    });
+}
+
+fn work<F: Family>(round: &Round<F>, index: usize) {
+    let role = round.roles[index];
+    // The barrier lets the threads go one by one.
+    round.arrived.fetch_add(1, Ordering::SeqCst);
+    while round.arrived.load(Ordering::SeqCst) < round.shape.threads {
+        thread::yield_now();
+    }
+    // A thread that fails must not keep the others waiting.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let mut worker = Worker::new(round, index);
+        worker.work(role);
+        worker.doing(Doing::Nothing);
+        worker.finish();
+    }));
+    if result.is_err() {
+        round.fail();
+    }
+    if !(role == Role::Consumer && round.plan.blocking) {
+        round.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
+}
+
+fn shapes<F: Family>(variant: Variant)
+where
+    Queue<F>: Debug,
+{
+    let rounds = number("DELTA_FIFO_STRESS_ROUNDS", 9);
+    for keys in [1, 4, 256] {
+        for threads in [2, 4, 16] {
+            let first = number("DELTA_FIFO_STRESS_SEED", u64::from(keys) * 1_000_000);
+            run::<F>(Shape { variant, keys, threads, shards: 1 }, rounds, first);
+        }
+    }
+}
+
+fn defaults<F: Family>() {
+    shapes::<F>(Variant::Default);
+}
+
+fn latest<F: Family>() {
+    shapes::<F>(Variant::Latest);
+}
+
+fn background<F: Family>() {
+    shapes::<F>(Variant::Background);
+}
+
+fn no_store<F: Family>() {
+    shapes::<F>(Variant::NoStore);
+}
+
+fn own_store<F: Family>() {
+    shapes::<F>(Variant::OwnStore);
+}
+
+fn scopes<F: Family>() {
+    shapes::<F>(Variant::Scopes);
+}
+
+for_each_queue!(defaults, latest, background, no_store, own_store, scopes);
