@@ -167,6 +167,9 @@ impl<'r, F: Family> Worker<'r, F> {
             return self.consume_all();
         }
         let steps = 10 + self.random.below(if self.round.shape.threads > 4 { 30 } else { 80 });
+        // A list of many keys is many calls.
+        let many = role == Role::Replacer && self.round.shape.keys > 16;
+        let steps = if many { steps / 8 + 1 } else { steps };
         let closes = (self.round.plan.closer && self.index == 0).then(|| self.random.below(steps));
         for step in 0..steps {
             match role {
@@ -177,7 +180,7 @@ impl<'r, F: Family> Worker<'r, F> {
                 Role::Marker => self.mark(),
                 Role::Looker => self.look(),
                 Role::Mixed => match self.random.below(12) {
-                    0 => self.replace(),
+                    0 if self.round.shape.keys < 16 || self.random.one_in(4) => self.replace(),
                     1 => self.resync(),
                     2 => self.mark(),
                     3 | 4 => self.look(),
@@ -392,7 +395,7 @@ fn shapes<F: Family>(variant: Variant)
 where
     Queue<F>: Debug,
 {
-    let rounds = number("DELTA_FIFO_STRESS_ROUNDS", 9);
+    let rounds = number("DELTA_FIFO_STRESS_ROUNDS", 6);
     for keys in [1, 4, 256] {
         for threads in [2, 4, 16] {
             let first = number("DELTA_FIFO_STRESS_SEED", u64::from(keys) * 1_000_000);

@@ -103,7 +103,7 @@ fn ends<F: Family>(round: &Round<F>, chains: &[Chain<'_>]) -> Ends {
             let missing = if call.fate == Fate::Listed { 0 } else { u64::MAX };
             sorted.push(End {
                 call: *call,
-                initial: round.plan.first_list && usize::from(call.id.0) == round.shape.threads,
+                initial: chain.is_first(call),
                 asked: first.map_or(missing, |first| chain.turns[first].asked),
                 left: first.map_or(missing, |first| chain.turns[first].left),
                 completed: completing.map_or(missing, |turn| turn.left),
