@@ -2,7 +2,7 @@
 //! the queue comes to rest, and everything that was written down is checked.
 //!
 //! `DELTA_FIFO_STRESS_ROUNDS` says how many rounds each shape is run, `DELTA_FIFO_STRESS_SEED` with which first seed
-//! (a failure names the one of its round).
+//! (a failure names the one of its round), `DELTA_FIFO_STRESS_KEYS` only the shapes with so many keys.
 
 mod common;
 
@@ -396,7 +396,8 @@ where
     Queue<F>: Debug,
 {
     let rounds = number("DELTA_FIFO_STRESS_ROUNDS", 6);
-    for keys in [1, 4, 256] {
+    let only = number("DELTA_FIFO_STRESS_KEYS", 0);
+    for keys in [1, 4, 256].into_iter().filter(|&keys| only == 0 || only == u64::from(keys)) {
         for threads in [2, 4, 16] {
             let first = number("DELTA_FIFO_STRESS_SEED", u64::from(keys) * 1_000_000);
             run::<F>(Shape { variant, keys, threads, shards: 1 }, rounds, first);
