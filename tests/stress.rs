@@ -64,6 +64,7 @@ struct Round<F: Family> {
     board: Board,
     /// Threads other than sleeping consumers that are not through.
     busy: AtomicUsize,
+    running: AtomicUsize,
     arrived: AtomicUsize,
     over: AtomicBool,
     failed: AtomicBool,
@@ -90,6 +91,7 @@ impl<F: Family> Round<F> {
             log: Mutex::default(),
             board: Board::new(shape.threads + 1),
             busy: AtomicUsize::new(roles.len() - sleepers),
+            running: AtomicUsize::new(roles.len()),
             roles,
             arrived: AtomicUsize::new(0),
             over: AtomicBool::new(false),
@@ -285,6 +287,11 @@ fn oversee<F: Family>(round: &Round<F>, first: Worker<'_, F>) {
     if round.plan.blocking {
         last.rest(true);
         round.queue.close();
+        // A consumer may wait for a key whose lease lies on the shelf.
+        while round.running.load(Ordering::SeqCst) > 0 {
+            last.end_from_shelf();
+            thread::yield_now();
+        }
     }
     last.finish();
 }
@@ -385,6 +392,7 @@ fn work<F: Family>(round: &Round<F>, index: usize) {
     if !(role == Role::Consumer && round.plan.blocking) {
         round.busy.fetch_sub(1, Ordering::SeqCst);
     }
+    round.running.fetch_sub(1, Ordering::SeqCst);
 }
 
 fn number(name: &str, default: u64) -> u64 {
