@@ -14,7 +14,7 @@ pub(crate) fn everything<F: Family>(round: &Round<F>) {
     let chains = chains(round, &log);
     accounts(round, &log, &chains);
     closes(&log);
-    let ends = ends(round, &chains);
+    let ends = ends(&chains);
     for seen in &log.seen {
         promise(round, &chains, &ends, *seen);
     }
@@ -95,7 +95,7 @@ struct Ends {
     latest: Vec<u64>,
 }
 
-fn ends<F: Family>(round: &Round<F>, chains: &[Chain<'_>]) -> Ends {
+fn ends(chains: &[Chain<'_>]) -> Ends {
     let mut sorted = Vec::new();
     for chain in chains {
         for (call, first) in chain.first_turns() {
