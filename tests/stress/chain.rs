@@ -78,6 +78,16 @@ impl Chain<'_> {
                     Link { kind, object, turn: number, low: newest_begin, high: turn.taken, begin: None };
                 match kind {
                     DeltaKind::Sync => assert_eq!(object, state, "{}", context()),
+                    // The store lost the object between the sweep's look at its keys and the pop.
+                    DeltaKind::DeletedFinalStateUnknown
+                        if object.is_none() && self.shape.variant == Variant::OwnStore =>
+                    {
+                        let swept = self
+                            .swept
+                            .iter()
+                            .any(|swept| swept.sweeps(self.key) && swept.commit < turn.taken);
+                        assert!(state.is_none() && swept, "no object: {}", context());
+                    }
                     DeltaKind::DeletedFinalStateUnknown => {
                         let object = object.unwrap_or_else(|| panic!("no object: {}", context()));
                         let call =
