@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lexopt::prelude::*;
 
 use crate::allocator::Allocator;
-use crate::peers::{self, Entry};
+use delta_fifo_perf::peers::{self, Entry};
 
 pub(crate) const HELP: &str = "\
 The performance laboratory of delta-fifo.

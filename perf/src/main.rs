@@ -1,4 +1,4 @@
-//! The performance laboratory of `delta-fifo`: peers, workloads with their checks, and what may be concluded from them.
+//! The performance laboratory of `delta-fifo`: what may be concluded from the workloads of `src/lib.rs`.
 //!
 //! `cargo run --release -p delta-fifo-perf -- compare`; `--help` lists the options.
 
@@ -10,10 +10,8 @@ mod cli;
 mod compare;
 mod machine;
 mod output;
-mod peers;
 mod report;
 mod stats;
-mod workload;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

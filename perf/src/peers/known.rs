@@ -2,6 +2,7 @@
 
 use hashbrown::HashTable;
 
+use super::Kind;
 use super::pending::{Lease, Value};
 use crate::workload::Key;
 
@@ -17,10 +18,13 @@ struct Record {
 }
 
 impl Known {
-    /// The newest object of a lease becomes known; the one before it goes to the lease.
+    /// The newest object of a lease becomes known, or is forgotten if it was deleted; the one before it goes to the lease.
     #[inline]
     pub(super) fn update(&mut self, lease: &mut Lease) {
-        let (_, newest) = lease.deltas.last().expect("a lease has deltas");
+        let (kind, newest) = lease.deltas.last().expect("a lease has deltas");
+        if *kind == Kind::Deleted {
+            return self.forget(lease);
+        }
         let value = Value::clone(newest);
         match self.table.find_mut(lease.handle.hash, |record| record.key == lease.key) {
             Some(record) => lease.previous = Some(std::mem::replace(&mut record.value, value)),
@@ -31,6 +35,20 @@ impl Known {
         }
     }
 
+    #[cold]
+    fn forget(&mut self, lease: &mut Lease) {
+        let found = self.table.find_entry(lease.handle.hash, |record| record.key == lease.key);
+        lease.forgotten = found.ok().map(|entry| {
+            let Record { key, value, .. } = entry.remove().0;
+            (key, value)
+        });
+    }
+
+    pub(super) fn contains(&self, hash: u64, key: &Key) -> bool {
+        self.table.find(hash, |record| record.key == *key).is_some()
+    }
+
+    #[inline]
     pub(super) fn get(&self, hash: u64, key: &Key) -> Option<Value> {
         self.table.find(hash, |record| record.key == *key).map(|record| Value::clone(&record.value))
     }

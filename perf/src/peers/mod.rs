@@ -2,8 +2,8 @@
 //!
 //! A peer is the whole pipeline: the queue and the known objects. The newest object of a key becomes known at the pop,
 //! before the handler sees the lease; a key is leased to one consumer at a time, and what arrives meanwhile waits for the
-//! end of the lease. What the rivals do *not* pay for (deletions, replaces, requeues, marks, first-sync accounting) makes
-//! them faster than a complete queue of their structure would be, never slower.
+//! end of the lease. What the rivals do *not* pay for (replaces, requeues, marks, first-sync accounting) makes them faster
+//! than a complete queue of their structure would be, never slower.
 
 mod known;
 mod parking;
@@ -20,15 +20,15 @@ use delta_fifo::baseline::MutexDeltaFifo;
 
 use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
 
-pub(crate) use parking::Parking;
-pub(crate) use queue::Queue;
-pub(crate) use sharded_mutex::ShardedMutex;
+pub use parking::Parking;
+pub use queue::Queue;
+pub use sharded_mutex::ShardedMutex;
 
 /// What the workloads need from a queue with its known objects.
 ///
 /// Objects come by value, and every pipeline puts them into an `Arc` once, as kube-runtime's store does: the one allocation
 /// per change is the same for all.
-pub(crate) trait Peer: Sync + Sized {
+pub trait Peer: Sync + Sized {
     /// Buffers that one thread keeps from call to call, so that a batch need not allocate.
     type Scratch: Default;
 
@@ -36,6 +36,8 @@ pub(crate) trait Peer: Sync + Sized {
 
     fn add(&self, key: Key, object: Object);
     fn update(&self, key: Key, object: Object);
+    /// With the final object; nothing if the key is neither pending nor known.
+    fn delete(&self, key: Key, object: Object);
     /// Takes all of the batch, as if updated one by one in that order.
     fn update_all(&self, batch: &mut Vec<(Key, Object)>, scratch: &mut Self::Scratch);
 
@@ -58,21 +60,22 @@ pub(crate) trait Peer: Sync + Sized {
 }
 
 /// What a consumer does with a lease. Its deltas are never empty, oldest first.
-pub(crate) trait Handler {
+pub trait Handler {
     fn lease<'d>(&mut self, key: &Key, deltas: impl Iterator<Item = (Kind, &'d Object)>);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Added,
     Updated,
+    Deleted,
     /// Anything that the workloads never ask for.
     Other,
 }
 
 /// Every peer hashes with the same function and the same seeds, so that none is luckier than another.
 #[derive(Clone)]
-pub(crate) struct Hashing(ahash::RandomState);
+pub struct Hashing(ahash::RandomState);
 
 impl Default for Hashing {
     fn default() -> Self {
@@ -97,10 +100,10 @@ impl BuildHasher for Hashing {
 
 /// A peer under its name. The type is gone here, but not inside: each `run` is compiled for its peer alone.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) id: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) run: fn(&Case, &KeySet) -> Outcome,
+pub struct Entry {
+    pub id: &'static str,
+    pub about: &'static str,
+    pub run: fn(&Case, &KeySet) -> Outcome,
 }
 
 impl Entry {
@@ -116,9 +119,20 @@ impl PartialEq for Entry {
     }
 }
 
+/// STAND-IN, the only one in this crate, until there is a sharded queue: then `use delta_fifo::DeltaFifo` takes its place.
+type DeltaFifo<K, V, S> = MutexDeltaFifo<K, V, S>;
+
+/// The sharded, lock-free queue.
+pub type Sharded = Queue<DeltaFifo<Key, Object, Hashing>>;
+/// B0.
+pub type Baseline = Queue<MutexDeltaFifo<Key, Object, Hashing>>;
+
 /// All peers. A new `DeltaQueue` enters by a line of its own: `Entry::new::<Queue<Its<Key, Object, Hashing>>>(…)`.
-pub(crate) const ALL: &[Entry] = &[
-    Entry::new::<Queue<MutexDeltaFifo<Key, Object, Hashing>>>(
+///
+/// Static, not constant: so the workloads are compiled here, together with the peers, and not for each user anew.
+pub static ALL: &[Entry] = &[
+    Entry::new::<Sharded>("sharded", "DeltaFifo: this crate's sharded, lock-free queue"),
+    Entry::new::<Baseline>(
         "B0",
         "MutexDeltaFifo: client-go's structure, std Mutex + Condvar, notify per add",
     ),
@@ -129,6 +143,6 @@ pub(crate) const ALL: &[Entry] = &[
     ),
 ];
 
-pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
+pub fn by_id(id: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
 }

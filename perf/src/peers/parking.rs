@@ -16,7 +16,7 @@ use super::sleep::spin_while;
 use super::{Handler, Hashing, Kind, Peer};
 use crate::workload::{Key, Object};
 
-pub(crate) struct Parking {
+pub struct Parking {
     /// The lock has a line to itself: who waits for it must not take away what its holder works on.
     state: CachePadded<Mutex<CachePadded<State>>>,
     /// Whether the line is empty, for consumers that spin a little before they sleep: they need not take the lock to look.
@@ -36,7 +36,7 @@ struct State {
 }
 
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     incoming: Vec<Incoming>,
     pushed: Vec<Pushed>,
     leases: Vec<Lease>,
@@ -49,6 +49,11 @@ impl Parking {
         let incoming = Incoming::new(self.hashing.hash_one(&key), key, kind, object);
         let mut state = self.state.lock();
         let pushed = state.pending.push(incoming);
+        self.finish(state, pushed);
+    }
+
+    #[inline]
+    fn finish(&self, mut state: MutexGuard<'_, CachePadded<State>>, pushed: Pushed) {
         let mut fresh = 0;
         if let Pushed::InLine(handle) = pushed {
             state.line.push_back(handle);
@@ -81,6 +86,7 @@ impl Parking {
 
     /// The lock, with at least one key in line. `None`: closed and the line is empty (what is still dirty then goes in line
     /// when its lease ends, and the consumer that ends it pops again).
+    #[inline]
     fn wait_for_line(&self) -> Option<MutexGuard<'_, CachePadded<State>>> {
         spin_while(|| self.empty.load(Ordering::Relaxed));
         let mut state = self.state.lock();
@@ -108,14 +114,27 @@ impl Peer for Parking {
         }
     }
 
+    #[inline]
     fn add(&self, key: Key, object: Object) {
         self.change(Kind::Added, key, object);
     }
 
+    #[inline]
     fn update(&self, key: Key, object: Object) {
         self.change(Kind::Updated, key, object);
     }
 
+    #[inline]
+    fn delete(&self, key: Key, object: Object) {
+        let incoming = Incoming::new(self.hashing.hash_one(&key), key, Kind::Deleted, object);
+        let mut state = self.state.lock();
+        // The other lock inside this one; nobody takes them the other way round.
+        let known = |it: &Incoming| self.known.read().contains(it.hash(), it.key());
+        let pushed = state.pending.push_deletion(incoming, known);
+        self.finish(state, pushed);
+    }
+
+    #[inline]
     fn update_all(&self, batch: &mut Vec<(Key, Object)>, scratch: &mut Scratch) {
         let incoming = batch
             .drain(..)
@@ -201,6 +220,7 @@ impl Peer for Parking {
         self.in_line_or_closed.notify_all();
     }
 
+    #[inline]
     fn get_with<R>(&self, key: &Key, f: impl FnOnce(&Object) -> R) -> Option<R> {
         let value = self.known.read().get(self.hashing.hash_one(key), key)?;
         Some(f(&value))

@@ -41,6 +41,8 @@ struct Slot {
     /// takes the lock: made by the consumer it would be a cache miss inside the lock.
     lent: Option<Key>,
     deltas: Deltas,
+    /// The lease that runs, or ran last, ends with a deletion.
+    deleted: bool,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
@@ -63,12 +65,22 @@ impl Incoming {
     pub(super) fn hash(&self) -> u64 {
         self.hash
     }
+
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 /// What a change did; what it did not need is given back, to be dropped outside the lock.
 pub(super) enum Pushed {
     InLine(Handle),
-    Joined { _spare: (Key, Key) },
+    Joined {
+        _spare: (Key, Key),
+    },
+    /// A deletion of what does not exist, or is deleted already.
+    Refused {
+        _spare: Incoming,
+    },
 }
 
 pub(super) struct Lease {
@@ -77,6 +89,8 @@ pub(super) struct Lease {
     pub(super) deltas: Deltas,
     /// The known object before these deltas: a lease shows it, and it is dropped outside every lock.
     pub(super) previous: Option<Value>,
+    /// A record that is no longer known.
+    pub(super) forgotten: Option<(Key, Value)>,
 }
 
 impl Lease {
@@ -117,16 +131,38 @@ impl Pending {
         Pushed::InLine(handle)
     }
 
+    /// Pushes a deletion, if there is something to delete. `known` is asked only about a key that is not in here.
+    pub(super) fn push_deletion(
+        &mut self,
+        incoming: Incoming,
+        known: impl FnOnce(&Incoming) -> bool,
+    ) -> Pushed {
+        let slots = &self.slots;
+        let found = self.index.find(incoming.hash, |handle| {
+            handle.hash == incoming.hash && slots[handle.slot as usize].key.as_ref() == Some(&incoming.key)
+        });
+        let exists = match found.map(|handle| &slots[handle.slot as usize]) {
+            Some(entry) => match entry.deltas.last() {
+                Some((newest, _)) => *newest != Kind::Deleted,
+                None => !entry.deleted,
+            },
+            None => known(&incoming),
+        };
+        if exists { self.push(incoming) } else { Pushed::Refused { _spare: incoming } }
+    }
+
     /// Leases the entry of a handle that was in line.
     #[inline]
     pub(super) fn lease(&mut self, handle: Handle) -> Lease {
         let entry = &mut self.slots[handle.slot as usize];
         self.leased += 1;
+        entry.deleted = entry.deltas.last().is_some_and(|(kind, _)| *kind == Kind::Deleted);
         Lease {
             handle,
             key: entry.lent.take().expect("in line, so not leased"),
             deltas: std::mem::take(&mut entry.deltas),
             previous: None,
+            forgotten: None,
         }
     }
 

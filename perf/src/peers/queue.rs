@@ -8,7 +8,7 @@ use delta_fifo::{Builder, Change, Delta, DeltaQueue, KnownView, Lease};
 use super::{Handler, Hashing, Kind, Peer};
 use crate::workload::{Key, Object};
 
-pub(crate) struct Queue<Q>(Q);
+pub struct Queue<Q>(Q);
 
 /// Nothing of the workload can be refused: no transform, and closed only after the last change.
 const ACCEPTED: &str = "the queue is open and has no transform";
@@ -20,7 +20,8 @@ where
     lease.deltas().iter().map(|delta| match delta {
         Delta::Added(object) => (Kind::Added, object),
         Delta::Updated(object) => (Kind::Updated, object),
-        other => (Kind::Other, other.object().expect("nothing is deleted")),
+        Delta::Deleted(object) => (Kind::Deleted, object),
+        other => (Kind::Other, other.object().expect("nothing is deleted without its object")),
     })
 }
 
@@ -43,6 +44,11 @@ where
     #[inline]
     fn update(&self, key: Key, object: Object) {
         self.0.update(key, object).expect(ACCEPTED);
+    }
+
+    #[inline]
+    fn delete(&self, key: Key, object: Object) {
+        self.0.delete(key, object).expect(ACCEPTED);
     }
 
     fn update_all(&self, batch: &mut Vec<(Key, Object)>, (): &mut ()) {

@@ -18,7 +18,7 @@ use crate::workload::{Key, Object};
 
 const SHARDS: usize = 64;
 
-pub(crate) struct ShardedMutex {
+pub struct ShardedMutex {
     pending: Box<[CachePadded<Mutex<Pending>>]>,
     line: SegQueue<Handle>,
     sleep: Sleep,
@@ -27,7 +27,7 @@ pub(crate) struct ShardedMutex {
 }
 
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     groups: Groups,
     incoming: Vec<Option<Incoming>>,
     /// What became of each change of a batch, in the batch's order.
@@ -103,8 +103,13 @@ impl ShardedMutex {
         let incoming = Incoming::new(self.hashing.hash_one(&key), key, kind, object);
         let shard = shard_of(incoming.hash());
         let pushed = self.pending[shard].lock().push(incoming);
+        self.finish(&pushed);
+    }
+
+    #[inline]
+    fn finish(&self, pushed: &Pushed) {
         if let Pushed::InLine(handle) = pushed {
-            self.line.push(handle);
+            self.line.push(*handle);
             self.sleep.wake(1);
         }
     }
@@ -125,6 +130,7 @@ impl ShardedMutex {
     }
 
     /// Leases the keys of `scratch.handles`; the leases stand in the order of the line.
+    #[inline]
     fn lease_batch(&self, scratch: &mut Scratch) {
         let Scratch { groups, handles, leases, .. } = scratch;
         groups.clear();
@@ -147,6 +153,7 @@ impl ShardedMutex {
         }
     }
 
+    #[inline]
     fn end_batch(&self, scratch: &mut Scratch) {
         let Scratch { groups, leases, ended, .. } = scratch;
         let mut dirty = 0;
@@ -182,14 +189,27 @@ impl Peer for ShardedMutex {
         }
     }
 
+    #[inline]
     fn add(&self, key: Key, object: Object) {
         self.change(Kind::Added, key, object);
     }
 
+    #[inline]
     fn update(&self, key: Key, object: Object) {
         self.change(Kind::Updated, key, object);
     }
 
+    #[inline]
+    fn delete(&self, key: Key, object: Object) {
+        let incoming = Incoming::new(self.hashing.hash_one(&key), key, Kind::Deleted, object);
+        let shard = shard_of(incoming.hash());
+        // The other lock inside this one; nobody takes them the other way round.
+        let known = |it: &Incoming| self.known[shard].read().contains(it.hash(), it.key());
+        let pushed = self.pending[shard].lock().push_deletion(incoming, known);
+        self.finish(&pushed);
+    }
+
+    #[inline]
     fn update_all(&self, batch: &mut Vec<(Key, Object)>, scratch: &mut Scratch) {
         let Scratch { groups, incoming, pushed, .. } = scratch;
         groups.clear();
@@ -249,6 +269,7 @@ impl Peer for ShardedMutex {
         self.sleep.close();
     }
 
+    #[inline]
     fn get_with<R>(&self, key: &Key, f: impl FnOnce(&Object) -> R) -> Option<R> {
         let hash = self.hashing.hash_one(key);
         let value = self.known[shard_of(hash)].read().get(hash, key)?;

@@ -11,7 +11,8 @@ const KEYS: usize = 64;
 /// One test per peer and check.
 macro_rules! for_every_peer {
     ($($check:ident)*) => {
-        mod b0 { for_every_peer!(@ Queue<MutexDeltaFifo<Key, Object, Hashing>>: $($check)*); }
+        mod sharded { for_every_peer!(@ Sharded: $($check)*); }
+        mod b0 { for_every_peer!(@ Baseline: $($check)*); }
         mod b1 { for_every_peer!(@ Parking: $($check)*); }
         mod b3 { for_every_peer!(@ ShardedMutex: $($check)*); }
     };
@@ -25,6 +26,7 @@ for_every_peer! {
     changes_of_a_key_share_a_lease
     the_newest_is_known_before_the_handler_sees_it
     a_change_during_the_lease_waits_for_its_end
+    a_deletion_is_handed_out_and_forgets
     batches_keep_the_order
     what_is_pending_at_close_is_handed_out
     windowed_runs_are_valid
@@ -93,6 +95,36 @@ fn a_change_during_the_lease_waits_for_its_end<P: Peer>() {
     let mut seen = Seen::default();
     assert_eq!(peer.pop_batch(8, &mut seen, &mut P::Scratch::default()), 1);
     assert_eq!(seen.0, [[(1, Kind::Updated, 2)]]);
+}
+
+fn a_deletion_is_handed_out_and_forgets<P: Peer>() {
+    let peer = P::new();
+    peer.delete(key(1), object(1, 1));
+    assert_eq!(peer.pending_len(), 0, "there is nothing to delete");
+    // Pending, and then known.
+    peer.add(key(1), object(1, 1));
+    peer.delete(key(1), object(1, 2));
+    peer.add(key(2), object(2, 1));
+    let mut seen = Seen::default();
+    assert!(peer.pop(&mut seen) && peer.pop(&mut seen));
+    assert_eq!((peer.known_len(), peer.get_with(&key(1), |object| object.seq)), (1, None));
+    peer.delete(key(2), object(2, 2));
+    assert_eq!(peer.get_with(&key(2), |object| object.seq), Some(1), "known until the pop");
+    peer.pop(&mut Each(|key: &Key, seqs: &[u64]| {
+        assert_eq!((seqs, peer.get_with(key, |_| ())), (&[2][..], None));
+        peer.delete(key.clone(), object(2, 3));
+        assert_eq!(peer.pending_len(), 0, "deleted by the lease that runs");
+        peer.add(key.clone(), object(2, 3));
+        peer.delete(key.clone(), object(2, 4));
+    }));
+    assert!(peer.pop(&mut seen));
+    let kinds: Vec<Vec<Kind>> =
+        seen.0.iter().map(|deltas| deltas.iter().map(|delta| delta.1).collect()).collect();
+    assert_eq!(
+        kinds,
+        [vec![Kind::Added, Kind::Deleted], vec![Kind::Added], vec![Kind::Added, Kind::Deleted]]
+    );
+    assert_eq!((peer.pending_len(), peer.leased_len(), peer.known_len()), (0, 0, 0));
 }
 
 fn batches_keep_the_order<P: Peer>() {

@@ -14,7 +14,7 @@ use crate::peers::{Handler, Kind, Peer};
 const REPORTED: usize = 10;
 
 /// Per key: the sequence number of its newest delivered change, and whether a consumer has the key.
-pub(crate) struct Ledger<'a> {
+pub(super) struct Ledger<'a> {
     keys: &'a KeySet,
     words: Vec<AtomicU64>,
     stopped: AtomicBool,

@@ -1,10 +1,10 @@
 //! What is measured: keys, objects, the shape of a run and what came out of it.
 
-pub(crate) mod checks;
+mod checks;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod window;
-pub(crate) mod windowed;
+pub mod windowed;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,48 +15,48 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 /// Shared between all changes of the key, as an informer would.
-pub(crate) type Key = Arc<str>;
+pub type Key = Arc<str>;
 /// New for every change: 80 bytes, 96 in an `Arc`. It says what the checks must know.
 #[derive(Debug)]
-pub(crate) struct Object {
-    pub(crate) producer: u32,
+pub struct Object {
+    pub producer: u32,
     /// Number of the key in its [`KeySet`].
-    pub(crate) key: u32,
+    pub key: u32,
     /// 1 for the first change of a key, one more for each later one.
-    pub(crate) seq: u64,
+    pub seq: u64,
     _payload: [u64; 8],
 }
 
 impl Object {
     #[inline]
-    pub(crate) fn new(producer: u32, key: u32, seq: u64) -> Self {
+    pub fn new(producer: u32, key: u32, seq: u64) -> Self {
         Self { producer, key, seq, _payload: [seq; 8] }
     }
 }
 
 /// The keys of a run in a random permutation: their number says nothing about where they lie in memory.
-pub(crate) struct KeySet {
+pub struct KeySet {
     keys: Vec<Key>,
 }
 
 impl KeySet {
-    pub(crate) fn new(count: usize, seed: u64) -> Self {
+    pub fn new(count: usize, seed: u64) -> Self {
         let mut keys: Vec<Key> = (0..count).map(name).collect();
         keys.shuffle(&mut SmallRng::seed_from_u64(seed));
         Self { keys }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.keys.len()
     }
 
     #[inline]
-    pub(crate) fn key(&self, number: usize) -> &Key {
+    pub fn key(&self, number: usize) -> &Key {
         &self.keys[number]
     }
 
     /// The keys that belong to one of several producers.
-    pub(crate) fn of_producer(&self, producer: usize, producers: usize) -> Range<usize> {
+    pub fn of_producer(&self, producer: usize, producers: usize) -> Range<usize> {
         let bound = |i| i * self.keys.len() / producers;
         bound(producer)..bound(producer + 1)
     }
@@ -71,28 +71,28 @@ fn name(number: usize) -> Key {
 
 /// The shape of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Case {
-    pub(crate) producers: usize,
-    pub(crate) consumers: usize,
+pub struct Case {
+    pub producers: usize,
+    pub consumers: usize,
     /// Changes in one call, and keys in one pop; 1 is the single form, not a batch of one.
-    pub(crate) batch: usize,
+    pub batch: usize,
     /// Changes that are timed, by all producers together.
-    pub(crate) changes: usize,
+    pub changes: usize,
     /// How long nothing may move before the run counts as stuck.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
 }
 
 /// What came out of a run.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) elapsed: Duration,
-    pub(crate) changes: usize,
+pub struct Outcome {
+    pub elapsed: Duration,
+    pub changes: usize,
     /// A run that violates anything is void, whatever its time.
-    pub(crate) violations: Vec<String>,
+    pub violations: Vec<String>,
 }
 
 impl Outcome {
-    pub(crate) fn ns_per_change(&self) -> f64 {
+    pub fn ns_per_change(&self) -> f64 {
         self.elapsed.as_nanos() as f64 / self.changes as f64
     }
 }

@@ -16,7 +16,7 @@ fn case(producers: usize, consumers: usize, batch: usize) -> Case {
 
 /// What a broken queue does wrong, once.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Fault {
+pub(super) enum Fault {
     None,
     LosesAChange,
     DeliversAChangeTwice,
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
 }
 
 /// A sound queue with a fault in front of it.
-pub(crate) struct Broken {
+pub(super) struct Broken {
     inner: Parking,
     fault: Fault,
     updates: AtomicUsize,
@@ -43,7 +43,7 @@ pub(crate) struct Broken {
 const AT: usize = 1_500;
 
 impl Broken {
-    pub(crate) fn with(fault: Fault) -> Self {
+    pub(super) fn with(fault: Fault) -> Self {
         Self { fault, ..Self::new() }
     }
 }
@@ -88,6 +88,10 @@ impl Peer for Broken {
             _ => {}
         }
         self.inner.update(key, object);
+    }
+
+    fn delete(&self, key: Key, object: Object) {
+        self.inner.delete(key, object);
     }
 
     fn update_all(&self, batch: &mut Vec<(Key, Object)>, _: &mut Self::Scratch) {

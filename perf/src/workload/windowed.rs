@@ -21,7 +21,7 @@ use crate::peers::Peer;
 
 const WIDEST_WINDOW: usize = 1024;
 
-pub(crate) fn run<P: Peer>(peer: &P, case: &Case, keys: &KeySet) -> Outcome {
+pub fn run<P: Peer>(peer: &P, case: &Case, keys: &KeySet) -> Outcome {
     let ledger = Ledger::new(keys);
     let run = Run {
         peer,
