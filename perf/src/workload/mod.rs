@@ -46,6 +46,7 @@ impl KeySet {
         Self { keys }
     }
 
+    #[expect(clippy::len_without_is_empty, reason = "there is no run without keys")]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
