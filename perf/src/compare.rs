@@ -1,10 +1,6 @@
 //! `compare`: the same workload for every peer, in interleaved blocks.
-//!
-//! The program starts itself once per allocator; the child measures and writes its report as JSON to standard output, the
-//! parent reads it and prints what was asked for.
 
-use std::io;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,67 +8,39 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-use crate::allocator::{self, Allocator};
-use crate::cli::{Json, Options};
+use crate::allocator::Allocator;
+use crate::bars;
+use crate::cli::Options;
 use crate::machine::{Machine, Watch};
-use crate::output::{self, JsonFile};
+use crate::process::{self, Measured, Result};
 use crate::report::{CaseReport, PeerReport, Report, Row, Void};
 use delta_fifo_perf::workload::{Case, KeySet};
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// No run takes that long without any progress, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if is_child() {
-        serde_json::to_writer(io::stdout().lock(), &measure(options))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    // A name that cannot be written to should be known before an hour of measuring, not after.
-    let file = match &options.json {
-        Some(Json::File(path)) => Some(JsonFile::open(path)?),
-        _ => None,
-    };
-    let reports: Vec<Report> =
-        options.allocators.iter().map(|&allocator| child(allocator)).collect::<Result<_>>()?;
-    let written = file.map_or(Ok(()), |file| file.write(&reports));
-    let printed = print(&reports, matches!(options.json, Some(Json::Instead)));
-    written?;
-    printed?;
-    // A void run is an error of the queue or of the harness, never a matter of noise.
-    Ok(if reports.iter().all(|report| report.valid) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    process::run(&options.allocators, options.json.as_ref(), || measure(options))
 }
 
-fn is_child() -> bool {
-    std::env::var_os(allocator::VARIABLE).is_some()
-}
-
-/// The same program with the same arguments, served by this allocator.
-fn child(allocator: Allocator) -> Result<Report> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1))
-        .env(allocator::VARIABLE, allocator.name())
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err(format!("the measuring process ended with {}", output.status).into());
+impl Measured for Report {
+    fn allocator(&self) -> Allocator {
+        self.allocator
     }
-    let report: Report = serde_json::from_slice(&output.stdout)?;
-    if report.allocator != allocator {
-        return Err(format!("measured with {} instead of {allocator}", report.allocator).into());
-    }
-    Ok(report)
-}
 
-fn print(reports: &[Report], as_json: bool) -> Result<()> {
-    let text = if as_json {
-        output::json(reports)?
-    } else {
-        reports.iter().map(|report| report.table() + "\n").collect()
-    };
-    Ok(output::say(&text)?)
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn table(&self) -> String {
+        self.table()
+    }
+
+    fn conclusion(reports: &[Self]) -> String {
+        // Who leaves the queue out does not ask for them.
+        let has_peer = |report: &Self| report.peers.iter().any(|peer| peer.id == bars::PEER);
+        if reports.iter().any(has_peer) { bars::table(reports) } else { String::new() }
+    }
 }
 
 fn measure(options: &Options) -> Report {
@@ -198,7 +166,7 @@ mod tests {
     use delta_fifo_perf::workload::windowed;
 
     /// As if its checks had found something; that they find each thing is tested where they are.
-    const BROKEN: Entry = Entry {
+    static BROKEN: Entry = Entry {
         id: "BROKEN",
         about: "said to be wrong",
         run: |case, keys| {
@@ -206,6 +174,7 @@ mod tests {
             outcome.violations.push("said to be wrong".into());
             outcome
         },
+        ..Entry::new::<Parking>("", "")
     };
 
     fn options(peers: Vec<&'static Entry>) -> Options {

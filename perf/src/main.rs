@@ -6,12 +6,15 @@
 
 #[allow(unsafe_code, reason = "a global allocator is unsafe to implement; nothing else here is")]
 mod allocator;
+mod bars;
 mod cli;
 mod compare;
 mod machine;
 mod output;
+mod process;
 mod report;
 mod stats;
+mod tails;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
     };
     let result = match &command {
         cli::Command::Compare(options) => compare::run(options),
+        cli::Command::Tails(options) => tails::run(options),
         cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     result.unwrap_or_else(|error| refuse(&error.to_string()))

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::report::Report;
+use serde::Serialize;
 
 /// To standard output. A reader who has gone (`| head`) has seen enough; that is no error.
 pub(crate) fn say(text: &str) -> io::Result<()> {
@@ -15,7 +15,7 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
     }
 }
 
-pub(crate) fn json(reports: &[Report]) -> serde_json::Result<String> {
+pub(crate) fn json(reports: &[impl Serialize]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(reports)? + "\n")
 }
 
@@ -34,11 +34,11 @@ impl JsonFile {
         }
     }
 
-    pub(crate) fn write(mut self, reports: &[Report]) -> Result<(), String> {
+    pub(crate) fn write(mut self, reports: &[impl Serialize]) -> Result<(), String> {
         self.replace(reports).map_err(|error| failed(&self.path, &error))
     }
 
-    fn replace(&mut self, reports: &[Report]) -> io::Result<()> {
+    fn replace(&mut self, reports: &[impl Serialize]) -> io::Result<()> {
         let text = json(reports)?;
         // A pipe or a device has no length to set.
         if self.file.metadata()?.is_file() {

@@ -90,10 +90,14 @@ impl Row {
 
 impl Report {
     pub(crate) fn table(&self) -> String {
-        let mut text = self.heading();
+        let Self { workload, allocator, blocks, .. } = self;
+        let what = format!(
+            "{workload} · {allocator} allocator · {blocks} blocks · median [95 % interval]; times X = as fast as X"
+        );
+        let mut text = heading(&what, &self.machine, self.disturbance);
         let _ = write!(
             text,
-            "{:>8}  {:<7} {:>5}  {:<4} {:>20}",
+            "{:>8}  {:<7} {:>5}  {:<7} {:>20}",
             "known", "threads", "batch", "peer", "ns per change"
         );
         for reference in &self.references {
@@ -106,36 +110,38 @@ impl Report {
         for case in &self.cases {
             case.write_void(&mut text);
         }
-        text.push_str(match self.disturbance.verdict() {
-            Verdict::Quiet => "",
-            Verdict::Busy => {
-                "The machine was busy with something else: these figures say that all works, not how fast.\n"
-            }
-            Verdict::Unknown => {
-                "Whether the machine was busy with something else is not known: nor is what these figures are worth.\n"
-            }
-        });
+        text.push_str(caveat(self.disturbance));
         text
     }
+}
 
-    fn heading(&self) -> String {
-        let Machine { nproc, cpu, kernel, rustc, commit } = &self.machine;
-        let Disturbance { load_before, load_after, steal_percent, others_percent } = self.disturbance;
-        let load = |value: Option<f64>| value.map_or("unknown".into(), |value| format!("{value:.2}"));
-        let share = |value: Option<f64>| {
-            value.map_or("could not be measured".into(), |value| format!("{value:.2} %"))
-        };
-        format!(
-            "{workload} · {allocator} allocator · {blocks} blocks · median [95 % interval]; times X = as fast as X\n\
-             {nproc} × {cpu} · Linux {kernel} · load {before} → {after} · steal {steal} · others {others} · {rustc} · commit {commit}\n\n",
-            workload = self.workload,
-            allocator = self.allocator,
-            blocks = self.blocks,
-            before = load(load_before),
-            after = load(load_after),
-            steal = share(steal_percent),
-            others = share(others_percent),
-        )
+/// What was measured on what, and what else happened there.
+pub(crate) fn heading(what: &str, machine: &Machine, disturbance: Disturbance) -> String {
+    let Machine { nproc, cpu, kernel, rustc, commit } = machine;
+    let Disturbance { load_before, load_after, steal_percent, others_percent } = disturbance;
+    let load = |value: Option<f64>| value.map_or("unknown".into(), |value| format!("{value:.2}"));
+    let share =
+        |value: Option<f64>| value.map_or("could not be measured".into(), |value| format!("{value:.2} %"));
+    format!(
+        "{what}\n\
+         {nproc} × {cpu} · Linux {kernel} · load {before} → {after} · steal {steal} · others {others} · {rustc} · commit {commit}\n\n",
+        before = load(load_before),
+        after = load(load_after),
+        steal = share(steal_percent),
+        others = share(others_percent),
+    )
+}
+
+/// What that means for the figures.
+pub(crate) fn caveat(disturbance: Disturbance) -> &'static str {
+    match disturbance.verdict() {
+        Verdict::Quiet => "",
+        Verdict::Busy => {
+            "The machine was busy with something else: these figures say that all works, not how fast.\n"
+        }
+        Verdict::Unknown => {
+            "Whether the machine was busy with something else is not known: nor is what these figures are worth.\n"
+        }
     }
 }
 
@@ -148,7 +154,7 @@ impl CaseReport {
             let (known, batch) = (self.known, self.batch);
             let _ = write!(
                 text,
-                "{known:>8}  {:<7} {batch:>5}  {:<4} {time:>20}",
+                "{known:>8}  {:<7} {batch:>5}  {:<7} {time:>20}",
                 threads.clone() + mark,
                 row.peer
             );
@@ -178,12 +184,12 @@ impl CaseReport {
     }
 }
 
-fn with_interval(Estimate { median, low, high }: Estimate, digits: usize) -> String {
+pub(crate) fn with_interval(Estimate { median, low, high }: Estimate, digits: usize) -> String {
     format!("{median:.digits$} [{low:.digits$}–{high:.digits$}]")
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -221,6 +227,30 @@ mod tests {
             cases: Vec::new(),
             valid: true,
         }
+    }
+
+    /// A report of one case, (1,1) and one by one: nanoseconds per change by peer and block; B1 is the reference.
+    pub(crate) fn report_of(allocator: Allocator, known: usize, times: &[(&str, [f64; 3])]) -> Report {
+        let mut rows: Vec<Row> =
+            times.iter().map(|(peer, times)| Row::of(peer, times.map(Some).to_vec())).collect();
+        let reference = Row::of("B1", times[1].1.map(Some).to_vec());
+        for row in &mut rows {
+            row.times_as_fast_as.insert("B1".into(), row.ratio_to(&reference));
+        }
+        let mut report = report(Some(0.0), Some(0.0));
+        report.allocator = allocator;
+        report.cases = vec![CaseReport {
+            known,
+            producers: 1,
+            consumers: 1,
+            oversubscribed: false,
+            batch: 1,
+            changes: 1,
+            disturbance: report.disturbance,
+            rows,
+            void: Vec::new(),
+        }];
+        report
     }
 
     #[test]

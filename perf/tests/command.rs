@@ -66,3 +66,25 @@ fn a_reader_who_has_gone_is_no_error() {
         assert_eq!((output.status.code(), &*err), (Some(0), ""), "{arguments}");
     }
 }
+
+#[test]
+fn tails_are_printed_with_their_bars() {
+    for (command, bar) in [
+        ("latency --quick --seconds 0.02 --rate 5000 --peers sharded,B1,B0p", "at most 1.1"),
+        ("growth --quick --keys 500 --peers sharded,B1", "below 1000"),
+    ] {
+        let (status, out, err) = run(command);
+        assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+        assert!(out.contains("p99.99") && out.contains("nothing") && out.contains(bar), "{out}");
+        let (json_status, json, _) = run(&format!("{command} --allocator system --json"));
+        let reports: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((json_status, reports[0]["bars"][0]["peer"].as_str()), (Some(0), Some("sharded")));
+    }
+}
+
+#[test]
+fn the_bars_follow_the_tables() {
+    let (status, out, err) = run(&format!("{SHORT} --peers B1,sharded"));
+    assert_eq!(status, Some(0), "{err}");
+    assert!(out.contains("Bars for sharded") && out.contains("not measured"), "{out}");
+}

@@ -18,6 +18,8 @@ use std::hash::BuildHasher;
 
 use delta_fifo::baseline::MutexDeltaFifo;
 
+use crate::workload::growth::{self, Growth};
+use crate::workload::paced::{self, Calls, Pace};
 use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
 
 pub use parking::Parking;
@@ -104,11 +106,20 @@ pub struct Entry {
     pub id: &'static str,
     pub about: &'static str,
     pub run: fn(&Case, &KeySet) -> Outcome,
+    pub paced: fn(&Pace, &KeySet) -> Calls,
+    /// With a consumer at work or without.
+    pub growth: fn(bool, &KeySet) -> Growth,
 }
 
 impl Entry {
-    const fn new<P: Peer>(id: &'static str, about: &'static str) -> Self {
-        Self { id, about, run: |case, keys| windowed::run(&P::new(), case, keys) }
+    pub const fn new<P: Peer>(id: &'static str, about: &'static str) -> Self {
+        Self {
+            id,
+            about,
+            run: |case, keys| windowed::run(&P::new(), case, keys),
+            paced: |pace, keys| paced::run(&P::new(), pace, keys),
+            growth: |with_consumer, keys| growth::run(&P::new(), with_consumer, keys),
+        }
     }
 }
 
@@ -126,6 +137,8 @@ type DeltaFifo<K, V, S> = MutexDeltaFifo<K, V, S>;
 pub type Sharded = Queue<DeltaFifo<Key, Object, Hashing>>;
 /// B0.
 pub type Baseline = Queue<MutexDeltaFifo<Key, Object, Hashing>>;
+/// B0 with its handlers under the lock.
+pub type ClientGo = Queue<MutexDeltaFifo<Key, Object, Hashing>, true>;
 
 /// All peers. A new `DeltaQueue` enters by a line of its own: `Entry::new::<Queue<Its<Key, Object, Hashing>>>(…)`.
 ///
@@ -143,6 +156,10 @@ pub static ALL: &[Entry] = &[
     ),
 ];
 
+/// Only where handlers take time it differs from B0.
+pub static CLIENT_GO: Entry =
+    Entry::new::<ClientGo>("B0p", "B0 by process: handlers under the lock, as client-go has it");
+
 pub fn by_id(id: &str) -> Option<&'static Entry> {
-    ALL.iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
+    ALL.iter().chain([&CLIENT_GO]).find(|entry| entry.id.eq_ignore_ascii_case(id))
 }

@@ -1,14 +1,14 @@
 //! Any `DeltaQueue` of the crate as a peer: by leases, as one would use it.
 //!
-//! `process`, with which the baseline runs the handler under its lock as client-go does, makes no difference to the baseline
-//! in these workloads, whose handlers take no time.
+//! With `PROCESS` by `process`, with which the baseline runs the handler under its lock, as client-go does. That makes no
+//! difference to the baseline where handlers take no time.
 
-use delta_fifo::{Builder, Change, Delta, DeltaQueue, KnownView, Lease};
+use delta_fifo::{Builder, Change, Delta, DeltaQueue, KnownView, Lease, Outcome};
 
 use super::{Handler, Hashing, Kind, Peer};
 use crate::workload::{Key, Object};
 
-pub struct Queue<Q>(Q);
+pub struct Queue<Q, const PROCESS: bool = false>(Q);
 
 /// Nothing of the workload can be refused: no transform, and closed only after the last change.
 const ACCEPTED: &str = "the queue is open and has no transform";
@@ -25,7 +25,7 @@ where
     })
 }
 
-impl<Q> Peer for Queue<Q>
+impl<Q, const PROCESS: bool> Peer for Queue<Q, PROCESS>
 where
     Q: DeltaQueue<Key = Key, Value = Object, Hasher = Hashing>,
 {
@@ -58,6 +58,13 @@ where
 
     #[inline]
     fn pop(&self, handler: &mut impl Handler) -> bool {
+        if PROCESS {
+            let handle = |lease: &Lease<'_, Q>| {
+                handler.lease(lease.key(), deltas(lease));
+                Outcome::Done
+            };
+            return self.0.process(handle).is_ok();
+        }
         let Ok(lease) = self.0.pop() else { return false };
         handler.lease(lease.key(), deltas(&lease));
         lease.done();

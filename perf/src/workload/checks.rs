@@ -146,7 +146,7 @@ impl<'a> Checker<'a> {
         Self { ledger, done, consumer, open: Vec::new(), done_by_producer, tally: Tally::default() }
     }
 
-    /// To be called when the leases have ended.
+    /// To be called when the leases have ended; by a handler, as its last deed, if keys may change meanwhile.
     #[inline]
     pub(super) fn complete(&mut self) {
         for open in self.open.drain(..) {
@@ -191,8 +191,25 @@ impl Handler for Checker<'_> {
     }
 }
 
-/// What must hold when all threads have gone home: `newest` is the model, the last change of each key.
+/// [`check_books`], and that nothing coalesced.
 pub(super) fn check_end<P: Peer>(
+    peer: &P,
+    ledger: &Ledger<'_>,
+    offered: u64,
+    tally: Tally,
+    newest: impl Fn(usize) -> u64,
+) {
+    if offered != tally.leases {
+        ledger.violation(format_args!(
+            "{} pops for {offered} changes: in the window every change is one pop",
+            tally.leases
+        ));
+    }
+    check_books(peer, ledger, offered, tally, newest);
+}
+
+/// What must hold when all threads have gone home: `newest` is the model, the last change of each key.
+pub(super) fn check_books<P: Peer>(
     peer: &P,
     ledger: &Ledger<'_>,
     offered: u64,
@@ -205,12 +222,6 @@ pub(super) fn check_end<P: Peer>(
         violation(format_args!(
             "{offered} changes offered, but {} delivered and {merged} merged",
             tally.changes
-        ));
-    }
-    if offered != tally.leases {
-        violation(format_args!(
-            "{} pops for {offered} changes: in the window every change is one pop",
-            tally.leases
         ));
     }
     let (pending, leased) = (peer.pending_len(), peer.leased_len());

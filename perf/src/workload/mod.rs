@@ -1,6 +1,8 @@
 //! What is measured: keys, objects, the shape of a run and what came out of it.
 
 mod checks;
+pub mod growth;
+pub mod paced;
 #[cfg(test)]
 mod tests;
 mod window;

@@ -1,0 +1,79 @@
+//! A process of its own for each allocator: the program starts itself, the child measures and writes its report as JSON to
+//! standard output, the parent prints what was asked for.
+
+use std::io;
+use std::process::{Command, ExitCode, Stdio};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::allocator::{self, Allocator};
+use crate::cli::Json;
+use crate::output::{self, JsonFile};
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// What a child tells its parent.
+pub(crate) trait Measured: Serialize + DeserializeOwned {
+    fn allocator(&self) -> Allocator;
+    /// No run was void.
+    fn valid(&self) -> bool;
+    fn table(&self) -> String;
+    /// What follows from all of them together.
+    fn conclusion(reports: &[Self]) -> String;
+}
+
+pub(crate) fn run<R: Measured>(
+    allocators: &[Allocator],
+    json: Option<&Json>,
+    measure: impl FnOnce() -> R,
+) -> Result<ExitCode> {
+    if is_child() {
+        serde_json::to_writer(io::stdout().lock(), &measure())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // A name that cannot be written to should be known before an hour of measuring, not after.
+    let file = match json {
+        Some(Json::File(path)) => Some(JsonFile::open(path)?),
+        _ => None,
+    };
+    let reports: Vec<R> = allocators.iter().map(|&allocator| child(allocator)).collect::<Result<_>>()?;
+    let written = file.map_or(Ok(()), |file| file.write(&reports));
+    let printed = print(&reports, matches!(json, Some(Json::Instead)));
+    written?;
+    printed?;
+    // A void run is an error of the queue or of the harness, never a matter of noise. A missed bar may be one.
+    Ok(if reports.iter().all(R::valid) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_child() -> bool {
+    std::env::var_os(allocator::VARIABLE).is_some()
+}
+
+/// The same program with the same arguments, served by this allocator.
+fn child<R: Measured>(allocator: Allocator) -> Result<R> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(allocator::VARIABLE, allocator.name())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("the measuring process ended with {}", output.status).into());
+    }
+    let report: R = serde_json::from_slice(&output.stdout)?;
+    if report.allocator() != allocator {
+        return Err(format!("measured with {} instead of {allocator}", report.allocator()).into());
+    }
+    Ok(report)
+}
+
+fn print<R: Measured>(reports: &[R], as_json: bool) -> Result<()> {
+    let text = if as_json {
+        output::json(reports)?
+    } else {
+        let tables: String = reports.iter().map(|report| report.table() + "\n").collect();
+        tables + &R::conclusion(reports)
+    };
+    Ok(output::say(&text)?)
+}
