@@ -325,9 +325,9 @@ fn damage_is_status_2_and_nothing_is_told_as_a_result() {
 
 #[test]
 fn usage_errors_are_status_2() {
-    let (status, out, errors) = program(["--queue", "sharded"]);
+    let (status, out, errors) = program(["--queue", "striped"]);
     assert_eq!((status, &*out), (Status::NoResult, ""));
-    assert!(errors.contains("--queue takes mutex, not \"sharded\""), "{errors}");
+    assert!(errors.contains("--queue takes sharded or mutex, not \"striped\""), "{errors}");
     let (status, out, _) = program(["--help"]);
     assert_eq!(status, Status::Matches);
     assert!(out.contains("Usage: controller"));

@@ -19,7 +19,7 @@ Arguments:
   [TRACE]...           traces to replay, .jsonl or .jsonl.zst [default: three that are part of the program]
 
 Options:
-  --queue NAME         the queue to use: mutex [default: mutex]
+  --queue NAME         the queue to use: sharded or mutex [default: sharded]
   --consumers N        threads that process changes, 1 to 1024 [default: 4]
   --speed X|max        recorded time divided by X, 0.001 to 1000000, or as fast as it goes
                        [default: max]
@@ -70,6 +70,7 @@ pub(crate) struct Options {
 /// Which implementation of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
+    Sharded,
     Mutex,
 }
 
@@ -94,7 +95,7 @@ pub(crate) enum UsageError {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            queue: QueueKind::Mutex,
+            queue: QueueKind::Sharded,
             consumers: NonZeroU32::new(4).expect("4 is not 0"),
             speed: Speed::Max,
             handler_delay: Duration::ZERO,
@@ -153,7 +154,7 @@ impl Options {
     /// On failure says what would have been right.
     fn set_value(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
-            "--queue" => self.queue = QueueKind::parse(value).ok_or("mutex")?,
+            "--queue" => self.queue = QueueKind::parse(value).ok_or("sharded or mutex")?,
             "--consumers" => {
                 let consumers = value.parse().ok().filter(|n: &NonZeroU32| n.get() <= MOST_CONSUMERS);
                 self.consumers = consumers.ok_or("a number from 1 to 1024")?;
@@ -172,6 +173,7 @@ impl Options {
 impl QueueKind {
     fn parse(name: &str) -> Option<Self> {
         match name {
+            "sharded" => Some(QueueKind::Sharded),
             "mutex" => Some(QueueKind::Mutex),
             _ => None,
         }
@@ -179,6 +181,7 @@ impl QueueKind {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            QueueKind::Sharded => "sharded",
             QueueKind::Mutex => "mutex",
         }
     }
