@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::machine::{Disturbance, Verdict};
 use crate::report::{Report, with_interval};
 use crate::stats::Estimate;
 
@@ -38,6 +39,15 @@ pub(crate) fn verdict(met: Option<bool>) -> &'static str {
         Some(true) => "met",
         Some(false) => "MISSED",
         None => "not measured",
+    }
+}
+
+/// A verdict is worth what the machine's quiet is.
+pub(crate) fn caveat(disturbances: impl IntoIterator<Item = Disturbance>) -> &'static str {
+    if disturbances.into_iter().all(|it| it.verdict() == Verdict::Quiet) {
+        ""
+    } else {
+        "Not known to be from a quiet machine: these verdicts claim nothing.\n"
     }
 }
 
@@ -86,6 +96,7 @@ pub(crate) fn table(reports: &[Report]) -> String {
     if reports.iter().any(|report| report.blocks < BLOCKS) {
         let _ = writeln!(text, "Fewer than {BLOCKS} blocks: these verdicts claim nothing.");
     }
+    text.push_str(caveat(reports.iter().map(|report| report.disturbance)));
     text
 }
 
@@ -123,6 +134,10 @@ mod tests {
         assert!(line(&reports, "B3").ends_with(" not measured"));
         assert!(table(&reports).contains("One allocator only"));
         assert!(table(&reports).contains("Fewer than 30 blocks"));
+        assert!(!table(&reports).contains("quiet machine"));
+        let mut busy = measured(Allocator::System, [2.0; 3]);
+        busy.disturbance.others_percent = Some(50.0);
+        assert!(table(&[busy]).contains("quiet machine"));
         let elsewhere = report_of(Allocator::System, 1_000, &[(PEER, [1.0; 3]), ("B1", [9.0; 3])]);
         assert!(line(&[elsewhere], "B1").ends_with(" not measured"));
     }

@@ -14,7 +14,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
-use crate::bars::{PEER, verdict};
+use crate::bars::{self, PEER, verdict};
 use crate::cli::{TailOptions, Tails};
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::process::{self, Measured, Result};
@@ -72,7 +72,7 @@ struct Bar {
 }
 
 impl Row {
-    /// A block's quantile; the medians of the blocks, but of the maxima the largest.
+    /// The median of the blocks; of the maxima the largest.
     fn quantile(&self, number: usize) -> u64 {
         let values = self.blocks.iter().map(|block| block[number]);
         if number == QUANTILES.len() - 1 {
@@ -287,6 +287,7 @@ impl Measured for Report {
                 verdict(worst.map(|(_, met, _)| met)),
             );
         }
+        text.push_str(bars::caveat(reports.iter().map(|report| report.disturbance)));
         text
     }
 }
