@@ -7,7 +7,7 @@ use std::fmt;
 
 pub use change::Change;
 pub use raw::Compression;
-pub(crate) use raw::{DeltaList, Object, RawDelta, RawKind, append};
+pub(crate) use raw::{DeltaList, FactHead, Object, RawDelta, RawKind, append};
 
 /// What a [`Delta`] says, without its object.
 ///

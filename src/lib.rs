@@ -39,38 +39,22 @@ mod builder;
 mod delay;
 mod delta;
 mod error;
-#[cfg(any(test, delta_fifo_loom))]
-#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
-mod fifo {
-    pub(crate) mod batch;
-    pub(crate) mod debts;
-    pub(crate) mod delays;
-    pub(crate) mod first;
-    pub(crate) mod marks;
-    pub(crate) mod replaces;
-}
-#[cfg(any(test, delta_fifo_loom))]
-#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
+mod fifo;
 mod key_queue;
 mod keyed;
 mod known;
 mod lease;
-#[cfg_attr(any(not(test), delta_fifo_loom), expect(dead_code, reason = "no queue drafts yet"))]
 mod object;
+mod owner;
 mod queue;
 mod raw;
 mod replace;
 mod resolve;
-#[cfg_attr(any(not(test), delta_fifo_loom), expect(dead_code, reason = "no queue drafts yet"))]
 mod slab;
 #[cfg(feature = "async")]
 mod stream;
 mod sync;
-#[cfg(any(test, delta_fifo_loom))]
-#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
 mod table;
-#[cfg(any(test, delta_fifo_loom))]
-#[cfg_attr(not(test), expect(dead_code, reason = "no queue stands on it yet"))]
 mod wait;
 
 pub mod baseline;
@@ -94,6 +78,7 @@ pub use error::{
     ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, ResyncKeyError,
     TryPopError, UpsertError, UpsertErrorKind, WaitError,
 };
+pub use fifo::{DeltaFifo, FifoKnown, FifoSnapshot};
 pub use keyed::{
     KeyOf, KeyOfError, Keyed, KeyedBuilder, KeyedError, KeyedErrorKind, KeyedReplace, KeyedReplaceError,
     KeyedReplaceErrorKind,

@@ -43,6 +43,7 @@ mod models;
 mod tests;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -51,7 +52,6 @@ use std::ptr::NonNull;
 
 use cell::{Cell, free_alone};
 use pool::Home;
-#[allow(unused_imports, reason = "no queue drafts yet")]
 pub(crate) use pool::{Draft, Pool};
 
 /// The handle by which everything shares one key.
@@ -170,6 +170,12 @@ impl<T: fmt::Debug, H: Default> fmt::Debug for Shared<T, H> {
             Some(value) => value.fmt(f),
             None => f.write_str("(no value)"),
         }
+    }
+}
+
+impl<T: Hash, H: Default> Hash for Shared<T, H> {
+    fn hash<S: Hasher>(&self, state: &mut S) {
+        (**self).hash(state);
     }
 }
 

@@ -25,6 +25,15 @@ impl Deadline {
     pub fn after(timeout: Duration) -> Self {
         Instant::now().checked_add(timeout).map_or(Deadline::Never, Deadline::At)
     }
+
+    /// The earlier of the two.
+    pub fn or_at(self, at: Option<Instant>) -> Self {
+        match (self, at) {
+            (Deadline::Never, Some(at)) => Deadline::At(at),
+            (Deadline::At(deadline), Some(at)) => Deadline::At(deadline.min(at)),
+            (deadline, _) => deadline,
+        }
+    }
 }
 
 /// What can be waited for besides keys.

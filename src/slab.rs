@@ -59,8 +59,18 @@ pub(crate) trait Slot: Default {
     fn link(&self) -> &AtomicU32;
 }
 
-/// Slots of a chunk.
-const CHUNK: u32 = if cfg!(delta_fifo_loom) { 2 } else { 128 };
+/// Slots of a chunk, of which each is a power of two. So many of them are made in one go; of big ones fewer.
+const fn chunk<T>() -> u32 {
+    const BYTES: usize = 65_536;
+    if cfg!(delta_fifo_loom) {
+        return 2;
+    }
+    let mut slots = 128;
+    while slots > 1 && slots as usize * size_of::<T>() > BYTES {
+        slots /= 2;
+    }
+    slots
+}
 /// Places of the first row.
 const ROW: u32 = if cfg!(delta_fifo_loom) { 1 } else { 32 };
 /// A power of two, so that a mask bounds the number of a row.
@@ -87,10 +97,11 @@ pub(crate) struct Slab<T> {
 
 /// Row, place in the row, slot in the chunk.
 #[inline(always)]
-fn locate(index: Index) -> (usize, usize, usize) {
-    let chunk = index.get() / CHUNK + ROW;
+fn locate<T>(index: Index) -> (usize, usize, usize) {
+    let slots = const { chunk::<T>() };
+    let chunk = index.get() / slots + ROW;
     let row = chunk.ilog2() - ROW.ilog2();
-    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, (index.get() % CHUNK) as usize)
+    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, (index.get() % slots) as usize)
 }
 
 /// How many places a row has.
@@ -116,7 +127,7 @@ impl<T: Slot> Slab<T> {
     /// It may with an index that was never handed out.
     #[inline]
     pub(crate) fn get(&self, index: Index) -> &T {
-        let (row, place, slot) = locate(index);
+        let (row, place, slot) = locate::<T>(index);
         // Acquire: pairs with `install_row` (Release); publishes the places.
         let row = self.rows[row].load(Acquire);
         if row.is_null() {
@@ -129,7 +140,7 @@ impl<T: Slot> Slab<T> {
         if chunk.is_null() {
             never_made();
         }
-        // SAFETY: I1: a chunk has `CHUNK` slots, all made, and is there until the slab is dropped; `slot` is below that.
+        // SAFETY: I1: a chunk has `chunk` slots, all made, and is there until the slab is dropped; `slot` is below that.
         unsafe { &*chunk.add(slot) }
     }
 
@@ -215,7 +226,7 @@ impl<T: Slot> Slab<T> {
     /// All slots ever made, but for those of a chunk that is being installed. For `&mut` and drop time use.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
         for index in (1..=self.allocated()).filter_map(Index::new) {
-            let (row, place, _) = locate(index);
+            let (row, place, _) = locate::<T>(index);
             // Acquire, both: as in `get`.
             let row = self.rows[row].load(Acquire);
             // SAFETY: as in `get`.
@@ -235,7 +246,7 @@ impl<T: Slot> Slab<T> {
             handle_alloc_error(Layout::new::<T>());
         }
         let index = Index::new(number as u32).expect("numbers start at 1");
-        let (row, place, _) = locate(index);
+        let (row, place, _) = locate::<T>(index);
         // Acquire: pairs with `install_row` (Release); publishes the places.
         let mut places = self.rows[row].load(Acquire);
         if places.is_null() {
@@ -270,7 +281,7 @@ impl<T: Slot> Slab<T> {
     #[cold]
     fn install_chunk(place: &Place<T>) {
         // It reports a lack of memory by `handle_alloc_error`.
-        let slots: Box<[T]> = (0..CHUNK).map(|_| T::default()).collect();
+        let slots: Box<[T]> = (0..chunk::<T>()).map(|_| T::default()).collect();
         let new = Box::into_raw(slots).cast::<T>();
         pause_point("take: chunk made");
         if planted("a chunk is installed by a store") {
@@ -280,8 +291,8 @@ impl<T: Slot> Slab<T> {
         // Release: pairs with `get` and `grow` (Acquire); publishes the slots. Relaxed: on failure somebody else's stands,
         // and `get` acquires it.
         if place.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-            // SAFETY: `new` is the slice of `CHUNK` slots from above, and nobody has seen it.
-            unsafe { free_slice(new, CHUNK as usize) };
+            // SAFETY: `new` is the slice of slots from above, and nobody has seen it.
+            unsafe { free_slice(new, chunk::<T>() as usize) };
         }
     }
 }
@@ -330,10 +341,10 @@ impl<T> Drop for Slab<T> {
             }
             for place in 0..places(number) {
                 // SAFETY: I1: the row has so many places.
-                let chunk = unsafe { &*row.add(place) }.load(Relaxed);
-                if !chunk.is_null() {
+                let first = unsafe { &*row.add(place) }.load(Relaxed);
+                if !first.is_null() {
                     // SAFETY: I1: made by `install_chunk`, and by `&mut` nobody has a slot any more.
-                    unsafe { free_slice(chunk, CHUNK as usize) };
+                    unsafe { free_slice(first, chunk::<T>() as usize) };
                 }
             }
             // SAFETY: I1: made by `install_row`, and by `&mut` nobody uses it.

@@ -107,6 +107,13 @@ pub(crate) struct Table {
     directory: Directory,
 }
 
+/// The hash of a node that is in a table, if its highest bit is clear.
+#[inline]
+pub(crate) fn hash_of<N: Node>(node: &N) -> u64 {
+    // Relaxed: written before the node came into the table, where the caller met it.
+    (node.order().load(Relaxed) & !1).reverse_bits()
+}
+
 impl Table {
     /// A few buckets.
     pub(crate) fn new() -> Self {
@@ -172,8 +179,7 @@ impl Table {
         }
     }
 
-    /// Marks the node and unlinks it. `node` was inserted, and cannot be given back meanwhile: the caller has found it
-    /// under this guard, or is who will give it back. When this returns, whoever pins
+    /// Marks the node and unlinks it. `node` was inserted, and was not given back since. When this returns, whoever pins
     /// from now on cannot reach the node (I6). Idempotent; anybody may help. Returns whether this call marked it.
     pub(crate) fn remove<N: Node>(&self, nodes: &Slab<N>, node: Index, guard: &Guard) -> bool {
         let list = self.list(nodes, guard);

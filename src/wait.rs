@@ -101,6 +101,8 @@ pub(crate) struct Waiters {
     tickets: CachePadded<AtomicU64>,
     /// Spinning waiters preferred since a sleeping one was claimed. Only a hint, and not a subject of the models.
     preferred: std::sync::atomic::AtomicU32,
+    /// A waker has panicked, and nobody was told. Not a subject of the models either.
+    panicked: std::sync::atomic::AtomicBool,
     registry: Registry,
     spin: Spin,
 }
@@ -111,6 +113,7 @@ impl Waiters {
             sleepers: CachePadded::new(AtomicUsize::new(0)),
             tickets: CachePadded::new(AtomicU64::new(0)),
             preferred: std::sync::atomic::AtomicU32::new(0),
+            panicked: std::sync::atomic::AtomicBool::new(false),
             registry: Registry::new(),
             spin: Spin::new(),
         }

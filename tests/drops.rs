@@ -37,7 +37,7 @@ fn pending<F: Family>() {
         add::<F>(&queue, &count, 1);
     }
     add::<F>(&queue, &count, 2);
-    count.expect(2, 4); // a key is stored once
+    count.expect_alive::<F>(2, 4); // a key is stored once
     drop(queue);
     count.expect(0, 0);
 }
@@ -48,21 +48,21 @@ fn a_key_is_stored_once<F: Family>() {
     let queue = queue::<F>();
     know::<F>(&queue, &count, 1);
     add::<F>(&queue, &count, 1);
-    count.expect(1, 2);
+    count.expect_alive::<F>(1, 2);
     let lease = queue.try_pop().unwrap();
-    count.expect(1, 2);
+    count.expect_alive::<F>(1, 2);
     add::<F>(&queue, &count, 1);
-    count.expect(1, 3);
+    count.expect_alive::<F>(1, 3);
     lease.requeue();
     let snapshot = queue.snapshot();
-    count.expect(1, 3);
+    count.expect_alive::<F>(1, 3);
     queue.try_pop().unwrap().done();
     drop(snapshot);
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
     let replace = queue.begin_replace().unwrap();
     let (key, value) = count.pair(1);
     replace.upsert(key, value).unwrap();
-    count.expect(1, 2);
+    count.expect_alive::<F>(1, 2);
 }
 
 fn an_ignored_deletion<F: Family>() {
@@ -71,7 +71,7 @@ fn an_ignored_deletion<F: Family>() {
     let (key, value) = count.pair(1);
     queue.delete(key, value).unwrap();
     queue.delete_key(count.key(1)).unwrap();
-    count.expect(0, 0);
+    count.expect_alive::<F>(0, 0);
 }
 
 fn merged_deletions<F: Family>() {
@@ -81,7 +81,7 @@ fn merged_deletions<F: Family>() {
     for _ in 0..5 {
         let (key, value) = count.pair(1);
         queue.delete(key, value).unwrap();
-        count.expect(1, 2);
+        count.expect_alive::<F>(1, 2);
     }
     drop(queue);
     count.expect(0, 0);
@@ -93,41 +93,41 @@ fn latest_keeps_one_object<F: Family>() {
     let queue: Queue<F> = Builder::new().compression(Compression::Latest).build();
     for _ in 0..100 {
         add::<F>(&queue, &count, 1);
-        count.expect(1, 1);
+        count.expect_merged::<F>(1, 1);
     }
     let (key, value) = count.pair(1);
     queue.delete(key, value).unwrap();
-    count.expect(1, 1);
+    count.expect_merged::<F>(1, 1);
     add::<F>(&queue, &count, 1);
-    count.expect(1, 2);
+    count.expect_merged::<F>(1, 2);
     // The same while a lease is open, and at the joint.
     let lease = queue.try_pop().unwrap();
     for _ in 0..100 {
         add::<F>(&queue, &count, 1);
-        count.expect(1, 3);
+        count.expect_merged::<F>(1, 3);
     }
     lease.requeue();
     let lease = queue.try_pop().unwrap();
     assert_eq!(lease.deltas().len(), 2);
-    count.expect(1, 2);
+    count.expect_alive::<F>(1, 2);
     lease.done();
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
 }
 
 fn the_old_object_goes_with_the_lease<F: Family>() {
     let count = Count::default();
     let queue = queue::<F>();
     know::<F>(&queue, &count, 1);
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
     add::<F>(&queue, &count, 1);
     let lease = queue.try_pop().unwrap();
     assert!(lease.previous().is_some());
     count.expect_values(2);
     lease.done();
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
     queue.resync().unwrap();
     queue.try_pop().unwrap().done();
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
 }
 
 /// "Popped objects are freed": nothing is left of a deleted key.
@@ -139,17 +139,17 @@ fn a_deleted_key_is_freed<F: Family>() {
         let (key, value) = count.pair(1);
         queue.delete(key, value).unwrap();
         queue.try_pop().unwrap().done();
-        count.expect(0, 0);
+        count.expect_alive::<F>(0, 0);
         know::<F>(&queue, &count, 1);
         queue.delete_key(count.key(1)).unwrap();
         let lease = queue.try_pop().unwrap();
         assert!(lease.deltas().newest().object().is_some());
         lease.done();
-        count.expect(0, 0);
+        count.expect_alive::<F>(0, 0);
         know::<F>(&queue, &count, 1);
         queue.replace([]).unwrap();
         queue.try_pop().unwrap().give_up();
-        count.expect(0, 0);
+        count.expect_alive::<F>(0, 0);
     }
 }
 
@@ -162,23 +162,23 @@ fn snapshots_outlive_the_queue<F: Family>() {
     let handle = queue.known().find(&count.key(1)).unwrap();
     queue.delete_key(count.key(1)).unwrap();
     queue.try_pop().unwrap().done();
-    count.expect(2, 2);
+    count.expect_alive::<F>(2, 2);
     know::<F>(&queue, &count, 2);
-    count.expect(2, 3); // the snapshot keeps the old object of 2
+    count.expect_alive::<F>(2, 3); // the snapshot keeps the old object of 2
     drop(queue);
     count.expect(2, 2);
     assert_eq!(snapshot.len(), 2);
     let copy = snapshot.clone();
     drop(snapshot);
-    count.expect(2, 2);
+    count.expect_alive::<F>(2, 2);
     drop(copy);
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
     assert_eq!(handle.key().name, 1);
     let twin = handle.clone();
     drop(handle);
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
     drop(twin);
-    count.expect(0, 0);
+    count.expect_alive::<F>(0, 0);
 }
 
 fn a_forgotten_lease_leaks_itself_only<F: Family>() {
@@ -189,7 +189,7 @@ fn a_forgotten_lease_leaks_itself_only<F: Family>() {
     add::<F>(&queue, &count, 2);
     std::mem::forget(queue.try_pop().unwrap());
     add::<F>(&queue, &count, 1);
-    count.expect(2, 4);
+    count.expect_alive::<F>(2, 4);
     drop(queue);
     count.expect(1, 1);
 }
@@ -218,7 +218,7 @@ fn owned_leases_outlive_every_handle<F: Family>() {
         let alive_with_second = second.deltas().len();
         assert_eq!(alive_with_second, 1);
         end(second);
-        count.expect(0, 0);
+        count.expect_alive::<F>(0, 0);
     }
 }
 
@@ -245,7 +245,7 @@ fn batches<F: Family>() {
             queue.try_pop_batch(9).unwrap().into_iter().map(|lease| lease.into_owned(&queue)).collect();
         drop(queue);
         drop(leases);
-        count.expect(0, 0);
+        count.expect_alive::<F>(0, 0);
     }
 }
 
@@ -273,7 +273,7 @@ fn close_discard<F: Family>() {
     done.done();
     assert_eq!(queue.try_pop().map(|_| ()), Err(TryPopError::Closed));
     assert_eq!((queue.known().len(), queue.pending_len(), queue.leased_len()), (3, 0, 0));
-    count.expect(3, 3);
+    count.expect_alive::<F>(3, 3);
     drop(queue);
     count.expect(0, 0);
 }
@@ -287,9 +287,9 @@ fn closed_gives_back<F: Family>() {
     let id = value.id();
     let error = queue.apply(key, value).unwrap_err();
     assert!(matches!(&error.change, Change::Apply(key, value) if key.name == 1 && value.id() == id));
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
     drop(error);
-    count.expect(0, 0);
+    count.expect_alive::<F>(0, 0);
 
     let ids = |changes: &[Change<Key, Value>]| -> Vec<Option<u64>> {
         changes.iter().map(|change| change.value().map(Value::id)).collect()
@@ -300,14 +300,14 @@ fn closed_gives_back<F: Family>() {
     let error = queue.change_all(changes).unwrap_err();
     assert!(matches!(error.kind, ChangeErrorKind::Closed) && error.index == 0);
     assert_eq!(ids(&error.rest), expected);
-    count.expect(2, 1);
+    count.expect_alive::<F>(2, 1);
     drop(error);
 
     let list = vec![count.pair(1), count.pair(1)];
     let expected: Vec<u64> = list.iter().map(|(_, value)| value.id()).collect();
     let error = queue.replace(list).unwrap_err();
     assert_eq!(error.list.iter().map(|(_, value)| value.id()).collect::<Vec<_>>(), expected);
-    count.expect(2, 2);
+    count.expect_alive::<F>(2, 2);
     drop(error);
 
     let (key, value) = count.pair(1);
@@ -315,7 +315,7 @@ fn closed_gives_back<F: Family>() {
     let error = replace.upsert(key, value).unwrap_err();
     assert_eq!((error.key.name, error.value.id()), (1, id));
     drop((error, replace));
-    count.expect(0, 0);
+    count.expect_alive::<F>(0, 0);
 }
 
 fn rejected_gives_back<F: Family>() {
@@ -328,17 +328,17 @@ fn rejected_gives_back<F: Family>() {
     let list = vec![count.pair(1), count.pair(2), count.pair(3)]; // 1, 2, 3
     let error = queue.replace(list).unwrap_err();
     assert_eq!(error.list.iter().map(|(_, value)| value.id()).collect::<Vec<_>>(), [1, 2, 3]);
-    count.expect(4, 4);
+    count.expect_alive::<F>(4, 4);
     let replace = queue.begin_replace().unwrap();
     let (key, value) = error.list.into_iter().nth(2).unwrap();
     let error = replace.upsert(key, value).unwrap_err();
     assert_eq!(error.value.id(), 3);
-    count.expect(2, 2);
+    count.expect_alive::<F>(2, 2);
     drop(replace);
     let error = queue.change_all([Change::Delete(error.key, error.value)]).unwrap_err();
     assert_eq!(error.rest[0].value().map(Value::id), Some(3));
     drop(error);
-    count.expect(1, 1);
+    count.expect_alive::<F>(1, 1);
 }
 
 fn a_dropped_replace<F: Family>() {
@@ -350,17 +350,17 @@ fn a_dropped_replace<F: Family>() {
         let (key, value) = count.pair(name);
         assert_eq!(replace.upsert(key, value).unwrap(), Upsert::Placed);
     }
-    count.expect(3, 4);
+    count.expect_alive::<F>(3, 4);
     add::<F>(&queue, &count, 3);
     queue.try_pop_batch(3).unwrap().done();
-    count.expect(4, 4);
+    count.expect_alive::<F>(4, 4);
     let (key, value) = count.pair(3);
     assert_eq!(replace.upsert(key, value).unwrap(), Upsert::Superseded);
-    count.expect(4, 4); // the superseded object is gone at once
+    count.expect_alive::<F>(4, 4); // the superseded object is gone at once
     queue.delete_key(count.key(3)).unwrap();
     queue.try_pop().unwrap().done();
     drop(replace);
-    count.expect(3, 3); // nothing is remembered of key 3
+    count.expect_alive::<F>(3, 3); // nothing is remembered of key 3
     drop(queue);
     count.expect(0, 0);
 }

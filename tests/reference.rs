@@ -168,6 +168,8 @@ struct Driver<'q, Q: DeltaQueue> {
     /// Whether deltas were discarded that had not met what came before them: their number and that of the merged
     /// ones is then not told apart.
     uncertain: bool,
+    /// What owes different replaces is merged when it is handed out.
+    merges_late: bool,
 }
 
 #[path = "model/driver.rs"]
@@ -180,10 +182,13 @@ impl<Q: DeltaQueue<Key = u8, Value = u32, Hasher = ahash::RandomState> + 'static
         assert_eq!(queue.pending_len(), model.pending_len(), "pending_len");
         assert_eq!(queue.leased_len(), model.leased_len(), "leased_len");
         assert_eq!(queue.has_synced(), model.synced, "has_synced");
-        assert_eq!(queue.has_delivered(), model.delivered, "has_delivered");
+        // Counted by facts, a key that was listed while it was leased is delivered when both leases have ended.
+        let late = self.merges_late && !queue.has_delivered() && !model.synced;
+        assert!(late || queue.has_delivered() == model.delivered, "has_delivered");
         assert_eq!(queue.is_closed(), model.closed, "is_closed");
         if !self.uncertain && !model.has_given_back() {
-            assert_eq!(queue.merged(), model.merged, "merged");
+            let late = self.merges_late && queue.merged() <= model.merged;
+            assert!(late || queue.merged() == model.merged, "merged {}, {}", queue.merged(), model.merged);
         }
         if self.config.known != Known::Store {
             let known = model.known();
@@ -194,6 +199,8 @@ impl<Q: DeltaQueue<Key = u8, Value = u32, Hasher = ahash::RandomState> + 'static
         }
         let (at_worst, exact) = model.processed();
         let through = queue.processed_through().map_or(0, |version| version.to_string().parse().unwrap());
+        // What a discarded dirty key held back may count as older than it was.
+        let at_worst = if self.merges_late && model.discarded.is_some() { 0 } else { at_worst };
         assert!((at_worst..=exact).contains(&through), "mark {through} of {at_worst}..={exact} is processed");
         for (mark, completion) in &self.marks {
             assert_eq!(completion.is_complete(), *mark <= through, "mark {mark}");
@@ -237,7 +244,13 @@ impl<Q: DeltaQueue<Key = u8, Value = u32, Hasher = ahash::RandomState> + 'static
             );
         }
         for (mark, completion) in &self.marks {
-            assert_eq!(completion.wait_timeout(now), wait(*mark <= self.model.processed().1), "mark {mark}");
+            let lost = self.merges_late && self.model.discarded.is_some();
+            let waited = completion.wait_timeout(now);
+            let expected = wait(*mark <= self.model.processed().1);
+            assert!(
+                waited == expected || lost && waited == Err(WaitError::Closed),
+                "mark {mark}: {waited:?}"
+            );
         }
         assert_eq!(self.queue.close_and_wait_timeout(now), Ok(()));
     }
@@ -258,6 +271,7 @@ fn run<F: Family>(config: &Config, ops: &[Op]) {
         marks: Vec::new(),
         snapshots: Vec::new(),
         uncertain: false,
+        merges_late: F::MERGES_LATE,
     };
     for op in ops {
         driver.run(op);

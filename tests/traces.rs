@@ -37,8 +37,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use delta_fifo::DeltaQueue;
 use delta_fifo::baseline::MutexDeltaFifo;
+use delta_fifo::{DeltaFifo, DeltaQueue};
 
 use cli::Status;
 use consume::Offered;
@@ -62,6 +62,21 @@ fn mutex_queue_that_differs_is_noticed() {
 #[test]
 fn mutex_queue_keeps_changes_among_initial_events() {
     changes_among_initial_events(MutexDeltaFifo::new);
+}
+
+#[test]
+fn sharded_queue_matches_on_every_trace() {
+    every_trace(DeltaFifo::new);
+}
+
+#[test]
+fn sharded_queue_that_differs_is_noticed() {
+    differences_are_noticed(DeltaFifo::new);
+}
+
+#[test]
+fn sharded_queue_keeps_changes_among_initial_events() {
+    changes_among_initial_events(DeltaFifo::new);
 }
 
 /// Replays every trace with few and with many consumers, and compares more than the program does.
@@ -325,9 +340,9 @@ fn damage_is_status_2_and_nothing_is_told_as_a_result() {
 
 #[test]
 fn usage_errors_are_status_2() {
-    let (status, out, errors) = program(["--queue", "striped"]);
+    let (status, out, errors) = program(["--queue", "sharded"]);
     assert_eq!((status, &*out), (Status::NoResult, ""));
-    assert!(errors.contains("--queue takes sharded or mutex, not \"striped\""), "{errors}");
+    assert!(errors.contains("--queue takes mutex, not \"sharded\""), "{errors}");
     let (status, out, _) = program(["--help"]);
     assert_eq!(status, Status::Matches);
     assert!(out.contains("Usage: controller"));

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 
-use delta_fifo::DeltaQueue;
 use delta_fifo::baseline::MutexDeltaFifo;
+use delta_fifo::{DeltaFifo, DeltaQueue};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::consume::Offered;
@@ -15,9 +15,6 @@ use crate::replay;
 use crate::report::Report;
 use crate::table::Table;
 use crate::trace::{self, EMBEDDED, Key, Trace};
-
-/// STAND-IN, the only one in this program, until there is a sharded queue: then `use delta_fifo::DeltaFifo` takes its place.
-type DeltaFifo<K, V> = MutexDeltaFifo<K, V>;
 
 /// Why there is no result.
 enum Failure {

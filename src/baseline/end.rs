@@ -10,13 +10,14 @@ use crate::builder::OnAbandon;
 use crate::error::ErrorEvent;
 use crate::lease::Outcome;
 use crate::object::Key;
+use crate::owner::note_ended;
 use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 
 use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held, Origins};
 use super::lines::Lines;
-use super::lock::{Locked, note_ended, read, write};
+use super::lock::{Locked, read, write};
 use super::records::Records;
 use super::replaces::join;
 use super::state::State;

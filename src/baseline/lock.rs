@@ -1,9 +1,8 @@
 //! The lock, and what happens when it is released: sleepers are woken, and what was removed is dropped, outside it.
 
-use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
@@ -12,6 +11,7 @@ use smallvec::SmallVec;
 use crate::delta::{Object, RawDelta};
 use crate::error::ErrorEvent;
 use crate::object::Key;
+use crate::owner::current_thread;
 use crate::raw::Deadline;
 
 use super::MutexDeltaFifo;
@@ -242,39 +242,6 @@ impl<K, V, S> Drop for Locked<'_, K, V, S> {
     fn drop(&mut self) {
         self.release();
     }
-}
-
-thread_local! {
-    /// Borrowed leases that this thread popped, of all queues, and that were not ended by it. Ended by another thread
-    /// they still count, so this only says when there is nothing to look for.
-    static OWN_LEASES: Cell<usize> = const { Cell::new(0) };
-}
-
-/// This thread has popped a borrowed lease, or more.
-pub(super) fn note_popped(leases: usize) {
-    OWN_LEASES.set(OWN_LEASES.get() + leases);
-}
-
-/// A lease that `thread` popped has ended, or is borrowed no more.
-pub(super) fn note_ended(thread: u64) {
-    if thread == current_thread() {
-        OWN_LEASES.set(OWN_LEASES.get().saturating_sub(1));
-    }
-}
-
-/// Whether this thread may hold a borrowed lease.
-pub(super) fn may_hold_leases() -> bool {
-    OWN_LEASES.get() > 0
-}
-
-/// A number for the calling thread; never 0.
-pub(super) fn current_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        // Relaxed: only uniqueness counts.
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.with(|number| *number)
 }
 
 pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {

@@ -13,12 +13,13 @@ use crate::delta::Object;
 use crate::error::{Closed, ErrorEvent, PopTimeoutError};
 use crate::lease::{Lease, Outcome};
 use crate::object::Key;
+use crate::owner::current_thread;
 use crate::raw::{Deadline, Ending, QueueRef};
 use crate::resolve::Before;
 
 use super::MutexDeltaFifo;
 use super::entry::{Held, Taken};
-use super::lock::{Locked, current_thread};
+use super::lock::Locked;
 use super::sleepers::yield_now;
 use super::state::{Next, State};
 

@@ -8,12 +8,13 @@ use std::time::Instant;
 use crate::builder::Known;
 use crate::delta::{Compression, Object, RawDelta, append};
 use crate::object::Key;
+use crate::owner::{note_ended, note_popped};
 use crate::queue::Discarded;
 use crate::resolve::{Before, known_after, resolve};
 
 use super::entry::{Entry, GivenBack, Held, OpenLease, Origins, Taken};
 use super::lines::{Lines, Place};
-use super::lock::{Garbage, Wakes, note_ended, note_popped, read, write};
+use super::lock::{Garbage, Wakes, read, write};
 use super::marks::Marks;
 use super::records::Records;
 use super::replaces::{Replaces, join};

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::error::{Closed, WaitError};
+use crate::owner::{current_thread, may_hold_leases};
 use crate::queue::Discarded;
 use crate::raw::{Awaited, Deadline};
 
 use super::MutexDeltaFifo;
-use super::lock::{current_thread, may_hold_leases};
+
 use super::state::State;
 
 impl<K, V, S> MutexDeltaFifo<K, V, S>

@@ -2,10 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::object::Shared;
-use crate::sync::atomic::AtomicU64;
-
 use super::{Delta, Tombstone};
+use crate::object::Shared;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 
 /// How much of what is pending for one key may be merged.
 ///
@@ -36,12 +35,13 @@ pub enum Compression {
 /// The handle by which the queue, the known objects and the leases share one object.
 pub(crate) type Object<V> = Shared<V, FactHead>;
 
-/// What stands beside an object in its cell, for the lock-free queue: there a cell is a fact.
+/// What a lock-free queue writes beside an object while it is a fact on its way to a consumer.
 #[derive(Debug, Default)]
-#[expect(dead_code, reason = "no queue writes it yet")]
 pub(crate) struct FactHead {
     pub(crate) settled: AtomicU64,
-    pub(crate) info: AtomicU64,
+    pub(crate) debt: AtomicU64,
+    pub(crate) info: AtomicU32,
+    pub(crate) carrier: AtomicU32,
 }
 
 /// The kind of a [`RawDelta`].
@@ -64,7 +64,7 @@ impl RawKind {
 
     /// Under `Compression::Latest` the live kind of the higher rank survives. An `Applied` turns out as `Added` or
     /// `Updated`, so it stands between the two: merged with `Updated` it still decides.
-    fn rank(self) -> u8 {
+    pub(crate) fn rank(self) -> u8 {
         match self {
             RawKind::Added => 4,
             RawKind::Applied => 3,

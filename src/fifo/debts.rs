@@ -23,17 +23,14 @@ impl Debts {
         }
     }
 
-    /// Takes over what others owe, as where given-back deltas and newer ones are joined.
-    pub(crate) fn join(&mut self, newer: Debts) {
+    /// Takes over what others owe.
+    #[cfg(test)]
+    pub(super) fn join(&mut self, newer: Debts) {
         newer.0.into_iter().for_each(|debt| self.put(debt));
     }
 
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().map(|debt| debt.replace)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Debt> {

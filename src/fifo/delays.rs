@@ -35,6 +35,16 @@ pub(crate) struct Delays {
     places: Map<Place, ()>,
 }
 
+impl std::fmt::Debug for Delays {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delays")
+            .field("now", &self.stamp(Instant::now()))
+            .field("first", &self.places.first())
+            .field("len", &self.len)
+            .finish()
+    }
+}
+
 impl Delays {
     pub(crate) fn new() -> Self {
         Delays { origin: Instant::now(), len: AtomicUsize::new(0), places: Map::new() }
@@ -58,9 +68,16 @@ impl Delays {
         self.places.first().is_none_or(|(first, _)| first >= place.0)
     }
 
-    /// Whether it was in here. If not, it is due, and another has popped it.
-    pub(crate) fn remove(&self, until: Instant, handle: Handle) -> bool {
-        self.take(self.place(until, handle))
+    /// A time in this queue's own count.
+    pub(crate) fn stamp(&self, until: Instant) -> u64 {
+        let nanos = until.saturating_duration_since(self.origin).as_nanos();
+        // 584 years.
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// Whether it was in here for this time. If not, it is due, and another has popped it.
+    pub(crate) fn remove(&self, stamp: u64, handle: Handle) -> bool {
+        self.take((stamp, handle.get()))
     }
 
     /// When the first is due. One load if there is none.
@@ -110,8 +127,6 @@ impl Delays {
     }
 
     fn place(&self, until: Instant, handle: Handle) -> Place {
-        let nanos = until.saturating_duration_since(self.origin).as_nanos();
-        // 584 years.
-        (u64::try_from(nanos).unwrap_or(u64::MAX), handle.get())
+        (self.stamp(until), handle.get())
     }
 }

@@ -30,7 +30,7 @@ use std::ops::{BitOr, BitOrAssign};
 use std::sync::PoisonError;
 
 use crate::error::BeginReplaceError;
-use crate::sync::atomic::Ordering::{Acquire, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::map::{Map, hold_garbage_back};
 use crate::sync::{Arc, Mutex, MutexGuard, pause_point, planted, weaken};
@@ -107,7 +107,6 @@ struct Running {
 
 #[derive(Default)]
 struct Book {
-    newest: u64,
     /// In the order of their numbers.
     open: Vec<Running>,
     closed: bool,
@@ -178,8 +177,8 @@ impl Replaces {
         if book.open.iter().any(overlaps) {
             return Err(BeginReplaceError::ReplaceInProgress);
         }
-        book.newest += 1;
-        let number = book.newest;
+        // Relaxed: written under the mutex only.
+        let number = self.newest.load(Relaxed) + 1;
         let cut = Arc::new(AtomicBool::new(false));
         book.open.push(Running { number, scope, streaming, cut: Arc::clone(&cut) });
         self.batches.insert(number, Batch::new());
@@ -193,6 +192,17 @@ impl Replaces {
         // Release: pairs with `newest` (Acquire); publishes the batch, the scopes and `oldest_open` (I1, I5).
         self.newest.store(number, Release);
         Ok(Open { number, scope, cut })
+    }
+
+    /// A streaming replace begins to be committed: a close no longer cuts it, but waits for it. Whether it was not cut yet.
+    pub(crate) fn begin_commit(&self, open: &Open) -> bool {
+        let mut book = self.book();
+        let Some(running) = book.open.iter_mut().find(|running| running.number == open.number) else {
+            return false;
+        };
+        running.streaming = false;
+        self.publish_open(&book);
+        true
     }
 
     /// All that the replace appends is appended. Nothing if it has ended already; then see [`Open::is_cut`].
@@ -284,6 +294,7 @@ impl Replaces {
     }
 
     /// Whether somebody may still ask for this replace.
+    #[cfg(test)]
     pub(crate) fn is_awaited(&self, number: u64) -> bool {
         self.batches.contains(&number)
     }

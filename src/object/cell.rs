@@ -70,6 +70,13 @@ impl<T, H: Default> Cell<T, H> {
         self.refs.store(1, weaken("published by a relaxed store", Release));
     }
 
+    /// Takes the draft's reference back, if nobody else has one. The body is the caller's again then.
+    pub(super) fn retract(&self) -> bool {
+        // Acquire: pairs with `release` (Release): all is done with the value by who held it in vain. Relaxed: a failure says
+        // that somebody holds it.
+        self.refs.compare_exchange(1, 0, Acquire, Relaxed).is_ok()
+    }
+
     /// One reference more. The caller has one.
     #[inline(always)]
     pub(super) fn retain(&self) {

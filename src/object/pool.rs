@@ -144,7 +144,7 @@ impl<T, H: Default> Pool<T, H> {
         let index = self.home().slab.take();
         // SAFETY: I1: a free cell has no reference and no value, and whoever takes it owns its body.
         unsafe { self.cell(index).fill(self.home, index, value) };
-        Draft { pool: self, index }
+        Draft { pool: self, index, exposed: false }
     }
 
     /// The head of a cell, whatever it is at the moment.
@@ -282,10 +282,12 @@ impl<T, H: Default> Drop for Pool<T, H> {
     }
 }
 
-/// A cell with its value that nobody else sees yet. Dropped, it drops the value and gives the cell back.
+/// A cell with its value that is about to be published. Dropped, it drops the value and gives the cell back.
 pub(crate) struct Draft<'p, T, H: Default> {
     pool: &'p Pool<T, H>,
     index: Index,
+    /// It has its one reference, so that others may hold it.
+    exposed: bool,
 }
 
 impl<T, H: Default> Draft<'_, T, H> {
@@ -302,18 +304,41 @@ impl<T, H: Default> Draft<'_, T, H> {
         self.cell().link.store(previous.map_or(0, Index::get), Relaxed);
     }
 
-    /// The value; the cell is given back.
-    pub(crate) fn into_value(self) -> Option<T> {
-        // SAFETY: I1: a drafted cell has no reference, and is its draft's.
-        unsafe { self.cell().take_value() }
+    /// From here on the index may be told to others, who can take a reference; the head and the link still change until
+    /// they are.
+    #[inline]
+    pub(crate) fn expose(&mut self) {
+        if !self.exposed {
+            self.cell().publish();
+            self.exposed = true;
+        }
     }
 
-    /// Leaves the one reference behind, to be adopted.
+    /// The value; the cell is given back. If the draft was exposed and somebody holds it, in vain, the draft comes back.
+    pub(crate) fn into_value(mut self) -> Result<Option<T>, Self> {
+        if self.exposed {
+            if !self.cell().retract() {
+                return Err(self);
+            }
+            self.exposed = false;
+        }
+        // SAFETY: I1: a drafted cell has no reference, and is its draft's.
+        Ok(unsafe { self.cell().take_value() })
+    }
+
+    /// One reference more, to be let go of by `release_later`.
+    pub(crate) fn hold(&mut self) -> Shared<T, H> {
+        self.expose();
+        self.cell().retain();
+        // SAFETY: I1: retained just now.
+        unsafe { self.pool.adopt(self.index) }
+    }
+
+    /// Leaves the one reference behind, to be adopted. The draft must have been exposed before its index was told.
     #[inline]
-    pub(crate) fn publish(self) -> Index {
-        let this = ManuallyDrop::new(self);
-        this.cell().publish();
-        this.index
+    pub(crate) fn publish(mut self) -> Index {
+        self.expose();
+        ManuallyDrop::new(self).index
     }
 
     #[inline]
@@ -338,6 +363,10 @@ impl<T, H: Default> Drop for Draft<'_, T, H> {
             fn drop(&mut self) {
                 self.0.pool.home().slab.give(self.0.index);
             }
+        }
+        if self.exposed {
+            // SAFETY: the draft's reference, which is given up.
+            return self.pool.release_later(unsafe { self.pool.adopt(self.index) });
         }
         let given = Given(self);
         // SAFETY: I1: a drafted cell has no reference, and is its draft's.

@@ -61,7 +61,8 @@ fn a_draft_comes_to_what_it_is_told() {
     assert_eq!(alive.load(SeqCst), 0);
     let draft = pool.draft(Some(Counted::new(&alive, 2)));
     assert!(pool.hold(draft.index()).is_none(), "nobody sees a draft");
-    assert_eq!(draft.into_value().map(|counted| counted.1), Some(2));
+    let value = draft.into_value().ok().flatten();
+    assert_eq!(value.map(|counted| counted.1), Some(2));
     let shared = pool.draft(Some(Counted::new(&alive, 3))).share();
     assert_eq!((shared.1, alive.load(SeqCst)), (3, 1));
     let index = pool.index_of(&shared);

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use super::{CHUNK, Index, ROW, Slab, Slot, locate, places};
+use super::{Index, ROW, Slab, Slot, chunk, locate, places};
+
+const CHUNK: u32 = chunk::<Plain>();
 
 #[derive(Default)]
 struct Plain {
@@ -26,13 +28,18 @@ fn index(number: u32) -> Index {
 fn every_index_has_its_own_place() {
     let mut last = (0, 0, 0);
     for number in 1..100_000 {
-        let (row, place, slot) = locate(index(number));
+        let (row, place, slot) = locate::<Plain>(index(number));
         assert!(place < places(row) && slot < CHUNK as usize);
         assert!((row, place, slot) > last);
         last = (row, place, slot);
     }
-    let (row, place, _) = locate(index(u32::MAX - 1));
+    let (row, place, _) = locate::<Plain>(index(u32::MAX - 1));
     assert!(row < 32 && place < places(row));
+}
+
+#[test]
+fn a_chunk_of_big_slots_is_short() {
+    assert_eq!([chunk::<[u8; 8]>(), chunk::<[u8; 4096]>(), chunk::<[u8; 1 << 20]>()], [128, 16, 1]);
 }
 
 #[test]

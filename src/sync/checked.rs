@@ -22,6 +22,10 @@ pub(crate) mod hint {
 
 pub(crate) mod thread {
     pub(crate) use loom::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
+
+    pub(crate) fn sleep(_: std::time::Duration) {
+        yield_now();
+    }
 }
 
 // loom runs all threads of a model on the thread that called it, so its thread locals are the model's globals.
@@ -192,4 +196,9 @@ pub(crate) mod epoch {
             }
         }
     }
+}
+
+/// A fence that costs little after a read-modify-write.
+pub(crate) fn fence_after_rmw() {
+    atomic::fence(atomic::Ordering::SeqCst);
 }

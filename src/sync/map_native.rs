@@ -40,8 +40,8 @@ impl<K: Ord + Send + 'static, V: Send + 'static> Map<K, V> {
     /// Whether it was in the map. Of several calls for one insertion one says so.
     pub(crate) fn remove(&self, key: &K) -> bool {
         let guard = pin();
-        let removed = self.0.remove(key, guard.inner());
-        removed.map(|entry| entry.release(guard.inner())).is_some()
+        // Not by `SkipList::remove`, which gives the entry to everybody who races for it (0.1.3).
+        self.0.get(key, guard.inner()).is_some_and(|entry| entry.remove())
     }
 
     /// The lowest key.

@@ -37,7 +37,7 @@ pub(crate) mod hint {
 }
 
 pub(crate) mod thread {
-    pub(crate) use std::thread::{Thread, current, park, park_timeout, spawn, yield_now};
+    pub(crate) use std::thread::{Thread, current, park, park_timeout, sleep, spawn, yield_now};
 }
 
 /// Sings under loom only: see its twin there.
@@ -129,4 +129,14 @@ pub(crate) mod epoch {
             self.0.flush();
         }
     }
+}
+
+/// A `SeqCst` fence whose caller has just done a read-modify-write. On x86 that was one already, as every locked
+/// instruction is, and a second would cost as much as everything else in the call; only the compiler has to be told.
+#[inline(always)]
+pub(crate) fn fence_after_rmw() {
+    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), not(miri)))]
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(not(all(any(target_arch = "x86", target_arch = "x86_64"), not(miri))))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }

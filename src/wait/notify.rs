@@ -17,20 +17,31 @@ type Seen<'a> = (&'a Cell, Word);
 impl Waiters {
     /// Wakes `n` waiters more, or all there are. To be called after what they wait for has been published.
     ///
-    /// A panicking waker is contained, and another waiter is woken in its place.
+    /// A panicking waker is contained, and another waiter is woken in its place. Whether one panicked, here or in a wake
+    /// that had nobody to tell.
     #[inline]
-    pub(crate) fn notify(&self, n: usize) {
-        if self.anybody() && n > 0 {
-            self.wake(n);
+    pub(crate) fn notify(&self, n: usize) -> bool {
+        if !self.anybody() || n == 0 {
+            return false;
         }
+        self.wake(n);
+        self.has_panicked()
     }
 
-    /// Wakes everybody who registered before. For what all must see, such as a close.
+    /// Wakes everybody who registered before. For what all must see, such as a close. Whether a waker panicked.
     #[inline]
-    pub(crate) fn notify_all(&self) {
-        if self.anybody() {
-            self.wake_all(usize::MAX);
+    pub(crate) fn notify_all(&self) -> bool {
+        if !self.anybody() {
+            return false;
         }
+        self.wake_all(usize::MAX);
+        self.has_panicked()
+    }
+
+    fn has_panicked(&self) -> bool {
+        // Relaxed: a hint for a report; each panic is told at least once with others.
+        self.panicked.load(std::sync::atomic::Ordering::Relaxed)
+            && self.panicked.swap(false, std::sync::atomic::Ordering::Relaxed)
     }
 
     fn anybody(&self) -> bool {
@@ -152,6 +163,10 @@ impl Waiters {
     /// Wakes and unpins. Foreign code runs here; nobody waits for it, and its panics end here.
     fn issue(&self, pinned: Pinned<'_>) -> bool {
         let woken = contain(|| pinned.wake());
+        if !woken {
+            // Relaxed: as in `has_panicked`.
+            self.panicked.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
         pause_point("notify: woken");
         let cell = pinned.0;
         let departure = pinned.unpin();

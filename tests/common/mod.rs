@@ -14,7 +14,7 @@ use std::hash::Hash;
 
 use ahash::RandomState;
 use delta_fifo::baseline::MutexDeltaFifo;
-use delta_fifo::{Builder, DeltaQueue};
+use delta_fifo::{Builder, DeltaFifo, DeltaQueue};
 
 pub(crate) use notation::{deltas_text, known_text, lease_text};
 pub(crate) use random::Random;
@@ -24,6 +24,13 @@ pub(crate) use wait::{LONG, Woken, block_on, finishes, poll_once, pop_soon, race
 
 /// A kind of queue, whatever its keys and objects are.
 pub(crate) trait Family: 'static {
+    /// So many keys may be alive that nobody can see any more, while the queue lives.
+    const LATE_KEYS: usize;
+    /// So many objects that were merged away may be alive, for each shard, until a consumer comes.
+    const LATE_OBJECTS: usize;
+    /// Whether what owes different replaces is merged only when it is handed out.
+    const MERGES_LATE: bool;
+
     type Queue<K, V>: DeltaQueue<Key = K, Value = V, Hasher = RandomState> + Debug + 'static
     where
         K: Hash + Eq + Send + Sync + 'static,
@@ -33,8 +40,26 @@ pub(crate) trait Family: 'static {
 pub(crate) struct MutexQueues;
 
 impl Family for MutexQueues {
+    const LATE_KEYS: usize = 0;
+    const LATE_OBJECTS: usize = 0;
+    const MERGES_LATE: bool = false;
+
     type Queue<K, V>
         = MutexDeltaFifo<K, V>
+    where
+        K: Hash + Eq + Send + Sync + 'static,
+        V: Send + Sync + 'static;
+}
+
+pub(crate) struct ShardedQueues;
+
+impl Family for ShardedQueues {
+    const LATE_KEYS: usize = 1000;
+    const LATE_OBJECTS: usize = 65;
+    const MERGES_LATE: bool = true;
+
+    type Queue<K, V>
+        = DeltaFifo<K, V>
     where
         K: Hash + Eq + Send + Sync + 'static,
         V: Send + Sync + 'static;
@@ -54,10 +79,8 @@ pub(crate) fn queue<F: Family>() -> Queue<F> {
 }
 
 /// The builder with this many key queues, for the queues that have more than one.
-pub(crate) fn with_shards<K, V>(builder: Builder<K, V>, shards: usize) -> Builder<K, V> {
-    // No queue is sharded yet.
-    let _ = shards;
-    builder
+pub(crate) fn with_shards<K: Hash + Eq, V>(builder: Builder<K, V>, shards: usize) -> Builder<K, V> {
+    builder.shards(shards)
 }
 
 /// `key("a")`.
@@ -69,6 +92,7 @@ pub(crate) fn key(name: &str) -> String {
 macro_rules! for_each_queue {
     ($($test:ident),* $(,)?) => {
         for_each_queue!(@ mutex MutexQueues $($test)*);
+        for_each_queue!(@ sharded ShardedQueues $($test)*);
     };
     (@ $module:ident $family:ident $($test:ident)*) => {
         mod $module {

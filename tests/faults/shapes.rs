@@ -46,7 +46,9 @@ fn big_values<F: Family, const SIZE: usize>() {
 }
 
 pub(crate) fn big<F: Family>() {
-    big_values::<F, 65_536>();
+    // A debug build has a copy of what is moved in every frame.
+    let roomy = std::thread::Builder::new().stack_size(32 << 20);
+    roomy.spawn(big_values::<F, 65_536>).unwrap().join().unwrap();
 }
 
 #[repr(align(4096))]

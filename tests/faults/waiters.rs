@@ -81,6 +81,9 @@ pub(crate) fn replaces_that_wait<F: Family>() {
     for (site, nth) in
         [(Site::Iterator, 2), (Site::Transform, 2), (Site::Hash, 2), (Site::Eq, 3), (Site::DropValue, 1)]
     {
+        if site == Site::DropValue && F::LATE_OBJECTS > 0 {
+            continue; // what a replace merges away is dropped by consumers
+        }
         let scene =
             Scene::<F>::new(Setup { known: Known::Inside, latest: true, replacing: false, scopes: false });
         let (queue, fuse) = (&scene.queue, &scene.fuse);

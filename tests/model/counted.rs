@@ -5,6 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::common::Family;
+
 #[derive(Default)]
 struct Tally {
     made: AtomicU64,
@@ -94,6 +96,23 @@ impl Count {
     #[track_caller]
     pub(crate) fn expect(&self, keys: usize, values: usize) {
         assert_eq!(self.alive(), [keys, values], "keys and objects alive");
+    }
+
+    /// The same while the queue lives: some drop keys a little later.
+    #[track_caller]
+    pub(crate) fn expect_alive<F: Family>(&self, keys: usize, values: usize) {
+        let [seen, values_seen] = self.alive();
+        assert_eq!(values_seen, values, "objects alive");
+        assert!((keys..=keys + F::LATE_KEYS).contains(&seen), "{seen} keys alive, expected {keys}");
+    }
+
+    /// The same while changes are merged and no consumer comes.
+    #[track_caller]
+    pub(crate) fn expect_merged<F: Family>(&self, keys: usize, values: usize) {
+        let [seen, values_seen] = self.alive();
+        assert!((keys..=keys + F::LATE_KEYS).contains(&seen), "{seen} keys alive, expected {keys}");
+        let late = values..=values + F::LATE_OBJECTS;
+        assert!(late.contains(&values_seen), "{values_seen} objects alive, expected {values}");
     }
 
     /// How many objects are alive.

@@ -61,6 +61,6 @@ pub(crate) fn random_calls<F: Family>() {
             }
         }
         assert!(queue.is_none() && replace.is_none());
-        count.expect(0, 0);
+        count.expect_alive::<F>(0, 0);
     }
 }

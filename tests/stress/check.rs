@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use delta_fifo::{DeltaQueue, KnownView};
 
 use super::chain::Chain;
-use super::record::{Call, Fate, Log, Seen};
+use super::record::{Call, Fate, Kind, Log, Seen};
 use super::shape::Variant;
 use super::{Family, Round};
 
@@ -27,6 +27,7 @@ fn chains<'a, F: Family>(round: &Round<F>, log: &'a Log) -> Vec<Chain<'a>> {
             key,
             shape: round.shape,
             plan: round.plan,
+            late: F::MERGES_LATE,
             calls: Vec::new(),
             turns: Vec::new(),
             swept: &log.swept,
@@ -59,7 +60,7 @@ fn accounts<F: Family>(round: &Round<F>, log: &Log, chains: &[Chain<'_>]) {
     if !round.plan.deletes {
         // The first list may race with changes that supersede its items.
         assert!(delivered + round.queue.merged() <= offered, "more than was offered");
-        if round.plan.first_list {
+        if round.plan.first_list && !F::MERGES_LATE {
             assert_eq!(delivered + round.queue.merged(), offered, "delivered + merged");
         }
     }
@@ -100,7 +101,8 @@ fn ends(chains: &[Chain<'_>]) -> Ends {
     for chain in chains {
         for (call, first) in chain.first_turns() {
             let completing = first.and_then(|first| chain.turns[first..].iter().find(|turn| turn.completed));
-            let missing = if call.fate == Fate::Listed { 0 } else { u64::MAX };
+            let void = call.fate == Fate::Listed || chain.late && call.kind == Kind::Item;
+            let missing = if void { 0 } else { u64::MAX };
             sorted.push(End {
                 call: *call,
                 initial: chain.is_first(call),

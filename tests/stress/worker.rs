@@ -1,5 +1,7 @@
 //! One thread in one round: what it does until it has done enough, and how a round comes to rest.
 
+use std::time::Duration;
+
 use super::*;
 
 /// One thread in one round.
@@ -121,7 +123,8 @@ impl<'r, F: Family> Worker<'r, F> {
                 continue;
             }
             let asked = self.now();
-            if let Ok(lease) = queue.pop_timeout(LONG) {
+            // What is pending may come to nothing when it is looked at.
+            if let Ok(lease) = queue.pop_timeout(Duration::from_millis(20)) {
                 let turn = self.enter(asked, self.now(), &lease);
                 self.leave(turn, true, lease).done();
             }

@@ -16,6 +16,7 @@ mod tests;
 
 use std::hash::BuildHasher;
 
+use delta_fifo::DeltaFifo;
 use delta_fifo::baseline::MutexDeltaFifo;
 
 use crate::workload::growth::{self, Growth};
@@ -129,9 +130,6 @@ impl PartialEq for Entry {
         self.id == other.id
     }
 }
-
-/// STAND-IN, the only one in this crate, until there is a sharded queue: then `use delta_fifo::DeltaFifo` takes its place.
-type DeltaFifo<K, V, S> = MutexDeltaFifo<K, V, S>;
 
 /// The sharded, lock-free queue.
 pub type Sharded = Queue<DeltaFifo<Key, Object, Hashing>>;

@@ -34,7 +34,7 @@ mod bodies {
         let delays = Arc::new(Delays::new());
         delays.add(now, handle(1));
         let popper = thread(&delays, move |delays| delays.pop_due(now + Duration::from_secs(60)));
-        let removed = delays.remove(now, handle(1));
+        let removed = delays.remove(delays.stamp(now), handle(1));
         let popped = popper.join().unwrap();
         assert!(removed != popped.is_some(), "taken twice, or not at all");
         assert_eq!(delays.earliest(), None);
@@ -45,7 +45,7 @@ mod bodies {
         let until = Instant::now() + Duration::from_secs(1);
         let delays = Arc::new(Delays::new());
         let adder = thread(&delays, move |delays| delays.add(until, handle(1)));
-        let removed = delays.remove(until, handle(1));
+        let removed = delays.remove(delays.stamp(until), handle(1));
         delays.add(until, handle(2));
         assert_eq!(delays.earliest(), Some(until), "missed");
         adder.join().unwrap();

@@ -21,7 +21,10 @@ fn they_come_in_the_order_of_time() {
     assert_eq!(delays.earliest(), Some(start + 2 * SECOND));
     assert_eq!(delays.pop_due(start + SECOND), None);
     assert_eq!(delays.pop_due(start + 2 * SECOND), Some(handle(7)));
-    assert!(delays.remove(start + 2 * SECOND, handle(8)) && !delays.remove(start + 2 * SECOND, handle(8)));
+    assert!(
+        delays.remove(delays.stamp(start + 2 * SECOND), handle(8))
+            && !delays.remove(delays.stamp(start + 2 * SECOND), handle(8))
+    );
     assert_eq!(delays.earliest(), Some(start + 5 * SECOND));
     assert_eq!(delays.pop_due(start + 60 * SECOND), Some(handle(5)));
     assert_eq!((delays.pop_any(), delays.pop_any(), delays.earliest()), (Some(handle(1)), None, None));
@@ -35,7 +38,7 @@ fn what_was_due_before_the_queue_is_due_now() {
     assert!(delays.add(past, handle(1)));
     assert_eq!(delays.pop_due(Instant::now()), Some(handle(1)));
     delays.add(past, handle(1));
-    assert!(delays.remove(past, handle(1)));
+    assert!(delays.remove(delays.stamp(past), handle(1)));
 }
 
 #[test]
@@ -52,7 +55,7 @@ fn threads_take_each_once() {
                     delays.add(until(bits), handle(bits));
                     let got = match bits % 3 {
                         0 => delays.pop_due(start + SECOND),
-                        1 => delays.remove(until(bits), handle(bits)).then(|| handle(bits)),
+                        1 => delays.remove(delays.stamp(until(bits)), handle(bits)).then(|| handle(bits)),
                         _ => None,
                     };
                     if let Some(got) = got {

@@ -1,0 +1,371 @@
+//! The lock-free, sharded DeltaFIFO: its public face. Wiring only.
+
+mod batch;
+mod cells;
+mod chain;
+mod close;
+mod debts;
+mod delays;
+mod drop;
+mod due;
+mod end;
+mod entry;
+mod fact;
+mod first;
+mod known;
+mod limbo;
+mod lines;
+mod marks;
+mod pop;
+mod produce;
+mod push;
+mod records;
+mod replace;
+mod replaces;
+mod resync;
+mod shard;
+mod store;
+mod wait;
+mod word;
+
+use std::hash::{BuildHasher, Hash};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+use ahash::RandomState;
+use smallvec::SmallVec;
+
+use crate::alarm::Alarm;
+use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Transform};
+use crate::delay::Backoff;
+use crate::delta::{Change, Compression, FactHead};
+use crate::error::{
+    BeginReplaceError, BoxError, ChangeAllError, ChangeError, Closed, CommitError, MarkError,
+    PopTimeoutError, ReplaceError, ResyncError, ResyncKeyError, UpsertError, WaitError,
+};
+use crate::lease::Outcome;
+use crate::object::Pool;
+use crate::queue::{DeltaQueue, Discarded};
+use crate::raw::{Awaited, BeginReplace, Deadline, Ending, RawQueue};
+use crate::replace::{Upsert, Version};
+use crate::sync::atomic::Ordering;
+use crate::wait::Waiters;
+
+use close::Closing;
+use delays::Delays;
+pub use known::{FifoKnown, FifoSnapshot};
+use lines::Lines;
+use marks::Marks;
+use pop::Held;
+use replace::Ticket;
+use replaces::Replaces;
+use shard::Shard;
+
+/// Where the facts and objects of a shard live.
+type Objects<V> = Pool<V, FactHead>;
+
+/// The lock-free, sharded DeltaFIFO.
+///
+/// ```
+/// use delta_fifo::{DeltaFifo, DeltaQueue, KnownView};
+///
+/// let queue = DeltaFifo::<&str, u32>::new();
+/// queue.add("a", 1)?;
+/// queue.update("a", 2)?;
+/// let lease = queue.pop()?;
+/// queue.update("a", 3)?; // while it is being processed: it comes when the lease has ended
+/// assert_eq!((lease.deltas().len(), queue.known().get("a")), (2, Some(2)));
+/// lease.done();
+/// assert_eq!(queue.pending_len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DeltaFifo<K, V, S = RandomState> {
+    shards: Box<[Shard<K, V>]>,
+    lines: Lines,
+    delays: Delays,
+    /// Who waits for a key in line.
+    consumers: Arc<Waiters>,
+    /// Who waits for the end of a lease or a replace.
+    watchers: Arc<Waiters>,
+    replaces: Replaces,
+    marks: Marks,
+    closing: Closing,
+    alarm: Alarm,
+    hasher: Arc<S>,
+    known: Known<K, V>,
+    emit: Emit,
+    compression: Compression,
+    background_resync: bool,
+    background_initial: bool,
+    transform: Option<Transform<V>>,
+    on_error: Option<ErrorHook<K>>,
+    on_abandon: OnAbandon,
+    backoff: Backoff,
+    scopes: Vec<ScopeDecl<K>>,
+}
+
+impl<K, V> DeltaFifo<K, V>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+{
+    /// An empty queue with everything at its default. See [`Builder`] for what can be chosen.
+    pub fn new() -> Self {
+        Builder::new().build()
+    }
+}
+
+impl<K, V> Default for DeltaFifo<K, V>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// Whatever panics leaves the queue consistent: that is part of what it promises.
+impl<K, V, S> UnwindSafe for DeltaFifo<K, V, S> {}
+impl<K, V, S> RefUnwindSafe for DeltaFifo<K, V, S> {}
+
+/// Spreads the bits of a hash: the tables use the low ones, the shards high ones. The highest is clear, so that a table
+/// can tell the hash of a node.
+fn mix(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (hash ^ (hash >> 29)) & (u64::MAX >> 1)
+}
+
+impl<K, V, S: BuildHasher> DeltaFifo<K, V, S> {
+    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        mix(self.hasher.hash_one(key))
+    }
+}
+
+impl<K, V, S> DeltaFifo<K, V, S> {
+    fn shard_of(&self, hash: u64) -> usize {
+        // Their number is a power of two.
+        (hash >> 48) as usize & (self.shards.len() - 1)
+    }
+}
+
+impl<K, V, S> DeltaQueue for DeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    type Key = K;
+    type Value = V;
+    type Hasher = S;
+    type Known<'q>
+        = FifoKnown<'q, K, V, S>
+    where
+        Self: 'q;
+    type Snapshot = FifoSnapshot<K, V, S>;
+
+    fn from_builder(builder: Builder<K, V, S>) -> Self {
+        let consumers = Arc::new(Waiters::new());
+        let watchers = Arc::new(Waiters::new());
+        let (wake_consumers, wake_watchers) = (Arc::clone(&consumers), Arc::clone(&watchers));
+        let wake = move || {
+            wake_consumers.notify_all();
+            wake_watchers.notify_all();
+        };
+        DeltaFifo {
+            shards: (0..builder.shard_count()).map(|_| Shard::new()).collect(),
+            lines: Lines::new(builder.background_resync || builder.background_initial),
+            delays: Delays::new(),
+            consumers,
+            watchers,
+            replaces: Replaces::new(builder.scopes.len(), builder.disjoint_scopes),
+            marks: Marks::new(),
+            closing: Closing::new(),
+            alarm: Alarm::new(builder.timer, Arc::new(wake)),
+            hasher: Arc::new(builder.hasher),
+            known: builder.known,
+            emit: builder.emit,
+            compression: builder.compression,
+            background_resync: builder.background_resync,
+            background_initial: builder.background_initial,
+            transform: builder.transform,
+            on_error: builder.on_error,
+            on_abandon: builder.on_abandon,
+            backoff: builder.backoff,
+            scopes: builder.scopes,
+        }
+    }
+
+    fn change(&self, change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
+        self.change_one(change)
+    }
+
+    fn change_all(
+        &self,
+        changes: impl IntoIterator<Item = Change<K, V>>,
+    ) -> Result<(), ChangeAllError<K, V>> {
+        self.change_many(changes)
+    }
+
+    fn resync(&self) -> Result<usize, ResyncError> {
+        self.resync_all()
+    }
+
+    fn resync_key(&self, key: K) -> Result<bool, ResyncKeyError<K>> {
+        self.resync_one(key)
+    }
+
+    fn processed_through(&self) -> Option<Version> {
+        self.process_marks()
+    }
+
+    fn has_synced(&self) -> bool {
+        self.replaces.synced()
+    }
+
+    fn has_delivered(&self) -> bool {
+        self.replaces.delivered()
+    }
+
+    fn close(&self) -> bool {
+        self.close_now()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closing.is_closed()
+    }
+
+    fn close_discard(&self) -> Discarded {
+        self.close_and_discard()
+    }
+
+    fn known(&self) -> FifoKnown<'_, K, V, S> {
+        self.known_view()
+    }
+
+    fn snapshot(&self) -> FifoSnapshot<K, V, S> {
+        self.clone_known()
+    }
+
+    fn pending_len(&self) -> usize {
+        self.pending_len_now()
+    }
+
+    fn leased_len(&self) -> usize {
+        self.shards.iter().map(Shard::leased).sum()
+    }
+
+    fn merged(&self) -> u64 {
+        // Relaxed: as far as it got.
+        self.shards.iter().map(|shard| shard.merged.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl<K, V, S> RawQueue<K, V> for DeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    type Held = Held<K, V>;
+    type Ticket = Ticket;
+
+    fn transform_raw(&self, value: &mut V) -> Result<(), BoxError> {
+        match &self.transform {
+            Some(transform) => transform(value),
+            None => Ok(()),
+        }
+    }
+
+    fn change_transformed(&self, change: Change<K, V>) -> Result<(), Change<K, V>> {
+        self.offer_one(change)
+    }
+
+    fn pop_raw(&self, deadline: Deadline) -> Result<Held<K, V>, PopTimeoutError> {
+        self.pop_blocking(1, deadline).map(one)
+    }
+
+    async fn pop_raw_async(&self) -> Result<Held<K, V>, Closed> {
+        self.pop_waiting(1).await.map(one)
+    }
+
+    fn pop_batch_raw(&self, max: usize, deadline: Deadline) -> Result<Vec<Held<K, V>>, PopTimeoutError> {
+        self.pop_blocking(max, deadline).map(SmallVec::into_vec)
+    }
+
+    async fn pop_batch_raw_async(&self, max: usize) -> Result<Vec<Held<K, V>>, Closed> {
+        self.pop_waiting(max).await.map(SmallVec::into_vec)
+    }
+
+    fn end(&self, held: Held<K, V>, ending: Ending) {
+        self.end_one(held, ending);
+    }
+
+    fn end_all(&self, held: Vec<Held<K, V>>, outcome: Outcome) {
+        self.end_batch(held, outcome);
+    }
+
+    fn disown(&self, held: &mut Held<K, V>) {
+        self.disown_one(held);
+    }
+
+    fn begin_replace_raw(&self, how: BeginReplace<'_>) -> Result<Ticket, BeginReplaceError> {
+        self.begin(how)
+    }
+
+    fn replace_list_raw(
+        &self,
+        ticket: Ticket,
+        list: Vec<(K, V)>,
+        transformed: bool,
+    ) -> Result<Awaited, ReplaceError<K, V>> {
+        self.replace_listed(ticket, list, transformed)
+    }
+
+    fn upsert_raw(
+        &self,
+        ticket: &Ticket,
+        key: K,
+        value: V,
+        transformed: bool,
+    ) -> Result<Upsert, UpsertError<K, V>> {
+        self.upsert_one(ticket, key, value, transformed)
+    }
+
+    fn commit_raw(&self, ticket: Ticket) -> Result<Awaited, CommitError> {
+        self.commit_streamed(ticket)
+    }
+
+    fn abort_raw(&self, ticket: Ticket) {
+        self.abort_replace(&ticket.0);
+    }
+
+    fn mark_raw(&self, version: Version) -> Result<Awaited, MarkError> {
+        if self.closing.is_closed() {
+            return Err(MarkError { version });
+        }
+        Ok(Awaited::Mark(self.marks.mark(version)))
+    }
+
+    fn forget(&self, awaited: Awaited) {
+        if let Awaited::Replace(number) = awaited {
+            self.replaces.forget(number);
+        }
+    }
+
+    fn check(&self, awaited: Awaited) -> Option<Result<(), Closed>> {
+        self.check_now(awaited)
+    }
+
+    fn wait_raw(&self, awaited: Awaited, deadline: Deadline) -> Result<(), WaitError> {
+        self.wait_blocking(awaited, deadline)
+    }
+
+    async fn wait_raw_async(&self, awaited: Awaited) -> Result<(), Closed> {
+        self.wait_async_for(awaited).await
+    }
+}
+
+fn one<T>(mut batch: SmallVec<[T; 1]>) -> T {
+    batch.pop().expect("a pop takes at least one key")
+}

@@ -1,0 +1,123 @@
+//! The chain of facts of one entry: cells of the pool, each of which leads to the next older one.
+
+#![expect(unsafe_code, reason = "whose the references in a chain are is said by the word of the entry (E3)")]
+
+use smallvec::SmallVec;
+
+use crate::delta::{FactHead, Object, RawDelta};
+use crate::slab::Index;
+
+use super::Objects;
+use super::fact::Fact;
+
+/// A fact that was taken off its chain.
+pub(super) struct Taken<V> {
+    pub(super) fact: Fact,
+    /// Its own, or of the live delta that it absorbed.
+    pub(super) object: Option<Object<V>>,
+}
+
+impl<V> Taken<V> {
+    pub(super) fn delta(&self) -> RawDelta<Object<V>> {
+        RawDelta { kind: self.fact.kind, object: self.object.clone(), absorbed: self.fact.absorbed }
+    }
+}
+
+/// Facts of one key, oldest first.
+pub(super) type Facts<V> = SmallVec<[Taken<V>; 2]>;
+
+/// Takes the whole chain. The caller has taken `newest` off the word (E3).
+pub(super) fn take<V>(objects: &Objects<V>, newest: Option<Index>) -> Facts<V> {
+    let mut facts = Facts::new();
+    let mut next = newest;
+    while let Some(index) = next {
+        next = objects.previous(index);
+        facts.push(take_one(objects, index));
+    }
+    facts.reverse();
+    facts
+}
+
+/// Takes one fact, which the caller has taken off its chain (E3). The link to the next older one must have been read.
+pub(super) fn take_one<V>(objects: &Objects<V>, index: Index) -> Taken<V> {
+    let fact = Fact::read(objects.head(index));
+    // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
+    let cell = unsafe { objects.adopt(index) };
+    let object = match fact.carrier {
+        // SAFETY: the fact owned the reference to its carrier, and has just been taken.
+        Some(carrier) => Some(unsafe { objects.adopt(carrier) }),
+        None => cell.value().is_some().then_some(cell),
+    };
+    Taken { fact, object }
+}
+
+/// Takes over the reference that a version owned (R4).
+pub(super) fn take_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
+    // SAFETY: R4: the caller has taken it out of the record's version, which owned it.
+    unsafe { objects.adopt(index) }
+}
+
+/// The reference now belongs to a version (R4), or to a fact as its carrier (E3).
+pub(super) fn keep<V>(objects: &Objects<V>, object: Object<V>) -> Index {
+    let index = objects.index_of(&object);
+    std::mem::forget(object);
+    index
+}
+
+/// The newest fact of a chain that is not the caller's, held. As long as this lives the cell is that fact and no other; so
+/// a word that names it cannot be replaced and then come back, and an exchange of that word says that the chain is still
+/// what it was.
+pub(super) struct Grip<'s, V> {
+    objects: &'s Objects<V>,
+    newest: Index,
+    /// None only while it is dropped.
+    held: Option<Object<V>>,
+}
+
+impl<'s, V> Grip<'s, V> {
+    /// None if the word has changed: `still` looks, after the cell is held.
+    pub(super) fn take(objects: &'s Objects<V>, newest: Index, still: impl FnOnce() -> bool) -> Option<Self> {
+        let grip = Grip { objects, newest, held: Some(objects.hold(newest)?) };
+        still().then_some(grip)
+    }
+
+    pub(super) fn newest(&self) -> Index {
+        self.newest
+    }
+
+    pub(super) fn head(&self) -> &FactHead {
+        self.objects.head(self.newest)
+    }
+
+    pub(super) fn fact(&self) -> Fact {
+        Fact::read(self.head())
+    }
+
+    pub(super) fn has_object(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.value().is_some())
+    }
+
+    pub(super) fn previous(&self) -> Option<Index> {
+        self.objects.previous(self.newest)
+    }
+
+    /// The facts, newest first. If the chain is taken meanwhile they may be anything, and an exchange of the word fails.
+    pub(super) fn facts(&self) -> impl Iterator<Item = Fact> + '_ {
+        let indices = std::iter::successors(Some(self.newest), |index| self.objects.previous(*index));
+        // A chain that is recycled meanwhile may lead in a circle.
+        indices.take(1 << 20).map(|index| Fact::read(self.objects.head(index)))
+    }
+
+    /// The largest number.
+    pub(super) fn settled(&self) -> u64 {
+        self.facts().map(|fact| fact.settled).max().unwrap_or(0)
+    }
+}
+
+impl<V> Drop for Grip<'_, V> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.objects.release_later(held);
+        }
+    }
+}

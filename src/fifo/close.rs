@@ -1,0 +1,288 @@
+//! The end: closing, sealing, discarding.
+//!
+//! `close` sets a flag, which every producer reads under its guard. When all guards from before have ended, which the epoch
+//! collector says, no producer is left that has not seen the flag: the queue is *sealed*, and what is pending now is all
+//! there will be. So producers pay one load, and a producer that is stopped inside its call delays the word `Closed` and
+//! nothing else. (A bit in every word and every link would seal without that delay, at the price of a pass over all
+//! entries and of a rule in every step.)
+
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::delta::{DeltaList, Object, RawDelta, append};
+use crate::queue::Discarded;
+use crate::resolve::Before;
+use crate::slab::Index;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::epoch::{self, Guard};
+use crate::table::Position;
+
+use super::DeltaFifo;
+use super::chain::{self, Facts};
+use super::debts::Debts;
+use super::end::Rest;
+use super::entry::{GivenBack, Tenure};
+use super::known::STRIDE;
+use super::pop::Held;
+use super::replaces::Progress;
+use super::word::{State, Word};
+
+/// Whoever waits for the seal looks again after so long.
+pub(super) const SEAL_POLL: Duration = Duration::from_micros(200);
+
+/// How often a close looks whether its seal is there already.
+const HASTE: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Closing {
+    closed: AtomicBool,
+    sealed: Arc<AtomicBool>,
+    discarding: AtomicBool,
+    keys: AtomicU64,
+    deltas: AtomicU64,
+}
+
+impl Closing {
+    pub(super) fn new() -> Self {
+        Closing {
+            closed: AtomicBool::new(false),
+            sealed: Arc::new(AtomicBool::new(false)),
+            discarding: AtomicBool::new(false),
+            keys: AtomicU64::new(0),
+            deltas: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        // Acquire: pairs with `close_now` (AcqRel); what came before the close is visible.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// No producer is left that has not seen the close.
+    pub(super) fn is_sealed(&self) -> bool {
+        // Acquire: pairs with the collector's callback (Release): all that those producers did is visible.
+        self.sealed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_discarding(&self) -> bool {
+        // Acquire: pairs with `close_and_discard` (Release).
+        self.discarding.load(Ordering::Acquire)
+    }
+
+    /// Whether it is sealed, after a moment's patience: who is in the middle of a call mostly is so for a moment only.
+    pub(super) fn hasten(&self) -> bool {
+        for look in 0..HASTE {
+            if self.is_sealed() {
+                return true;
+            }
+            epoch::pin().flush();
+            if look < HASTE / 2 {
+                crate::sync::thread::yield_now();
+            } else {
+                crate::sync::thread::sleep(SEAL_POLL);
+            }
+        }
+        self.is_sealed()
+    }
+
+    fn count(&self, keys: u64, deltas: usize) {
+        // Relaxed, both: only the counts matter.
+        self.keys.fetch_add(keys, Ordering::Relaxed);
+        self.deltas.fetch_add(deltas as u64, Ordering::Relaxed);
+    }
+
+    fn discarded(&self) -> Discarded {
+        // Relaxed, both: as far as it got.
+        Discarded { keys: self.keys.load(Ordering::Relaxed), deltas: self.deltas.load(Ordering::Relaxed) }
+    }
+}
+
+/// Sets `flag` once nobody is left who has not seen what was done before.
+fn after_grace(flag: &Arc<AtomicBool>) {
+    let flag = Arc::clone(flag);
+    let guard = epoch::pin();
+    // Release: pairs with who reads the flag.
+    guard.defer(move || flag.store(true, Ordering::Release));
+    guard.flush();
+}
+
+impl<K, V, S> DeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    pub(super) fn close_now(&self) -> bool {
+        // AcqRel: pairs with `is_closed`.
+        if self.closing.closed.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let progress = self.replaces.close();
+        after_grace(&self.closing.sealed);
+        let _ = self.closing.hasten();
+        // Records stay, as an `upsert` that has not seen the cut yet may ask for them.
+        self.promote_all(&epoch::pin());
+        self.wake_consumers(usize::MAX);
+        self.tell(progress);
+        true
+    }
+
+    pub(super) fn close_and_discard(&self) -> Discarded {
+        self.close_now();
+        // Release: pairs with `is_discarding`.
+        self.closing.discarding.store(true, Ordering::Release);
+        // From here on nobody gives anything back who has not seen that it is to be thrown away.
+        let seen = Arc::new(AtomicBool::new(false));
+        after_grace(&seen);
+        // Acquire: pairs with the callback. Waits for calls of others: see the progress table.
+        while !(seen.load(Ordering::Acquire) && self.closing.is_sealed()) {
+            epoch::pin().flush();
+            crate::sync::thread::yield_now();
+        }
+        self.discard();
+        self.closing.discarded()
+    }
+
+    /// Throws away everything that is pending.
+    pub(super) fn discard(&self) {
+        for number in 0..self.shards.len() {
+            let mut from = Some(Position::default());
+            while let Some(position) = from {
+                let guard = epoch::pin();
+                let shard = &self.shards[number];
+                let mut met = Vec::new();
+                from =
+                    shard.active.walk(&shard.entries, position, STRIDE, &guard, |index, _| met.push(index));
+                let thrown: Vec<Thrown<V>> =
+                    met.into_iter().filter_map(|index| self.discard_entry(number, index, &guard)).collect();
+                drop(guard);
+                drop(thrown);
+            }
+            self.shards[number].tidy();
+        }
+        self.wake_consumers(usize::MAX);
+        self.tell(Progress::MADE);
+    }
+}
+
+impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
+    /// Throws away what is pending of one entry.
+    fn discard_entry(&self, number: usize, index: Index, guard: &Guard) -> Option<Thrown<V>> {
+        let shard = &self.shards[number];
+        let entry = shard.entries.get(index);
+        // Repeats when the entry has moved on.
+        loop {
+            let word = entry.word();
+            if let Some(seized) = word.seize() {
+                let Some(mut tenure) = entry.begin(index, word, seized) else { continue };
+                // Relaxed: as in `lease`.
+                shard.gone.taken.fetch_add(1, Ordering::Relaxed);
+                let given_back = entry.own(&mut tenure, |own| own.given_back.take());
+                let left = entry.own(&mut tenure, |own| own.left.take());
+                // Relaxed, here and below: published by the exchange that made the key pending.
+                self.marks.lose(entry.since.load(Ordering::Relaxed));
+                let thrown = self.throw(number, word, given_back);
+                let dirty = self.retire_thrown(number, tenure, guard).map(Box::new);
+                return Some(Thrown { _left: left, _dirty: dirty, ..thrown });
+            }
+            if word.state() != State::Leased || word.newest().is_none() {
+                return None;
+            }
+            // Dirty: the lease goes on.
+            if entry.drain(word, word.drained()) {
+                return Some(self.throw_dirty(number, index, word));
+            }
+        }
+    }
+
+    /// Counts what was taken off an entry whose word was `word`.
+    fn throw(&self, number: usize, word: Word, given_back: Option<Box<GivenBack<V>>>) -> Thrown<V> {
+        let facts = chain::take(&self.shards[number].objects, word.newest());
+        let mut debts = Debts::default();
+        facts.iter().filter(|taken| taken.fact.debt != 0).for_each(|taken| debts.add(taken.fact.debt, 1));
+        // As a lease would have counted them.
+        let (mut deltas, mut merged) = (DeltaList::new(), Vec::new());
+        let untaken = given_back.as_ref().map_or(&[][..], |given_back| &given_back.facts);
+        for taken in untaken.iter().chain(&facts) {
+            append(&mut deltas, taken.delta(), self.compression, &mut merged);
+        }
+        // Relaxed: only the count matters.
+        self.shards[number].merged.fetch_add(merged.len() as u64, Ordering::Relaxed);
+        let kept = deltas;
+        let mut deltas = kept.len();
+        merged.extend(kept);
+        if let Some(given_back) = &given_back {
+            deltas += given_back.deltas.len();
+            self.tell(self.replaces.fail(&given_back.debts));
+        }
+        self.tell(self.replaces.fail(&debts));
+        self.closing.count(1, deltas);
+        Thrown { _merged: merged, _facts: facts, _given_back: given_back, _left: None, _dirty: None }
+    }
+
+    /// A lease gives its deltas back to a queue that throws everything away.
+    pub(super) fn throw_away(&self, held: Held<K, V>, guard: &Guard) -> Rest<K, V> {
+        let mut held = held;
+        self.tell(self.replaces.deliver(&mut held.debts));
+        self.tell(self.replaces.fail(&held.debts));
+        let entry = self.shards[held.shard].entries.get(held.tenure.index());
+        // Relaxed: only this thread writes it while the key is leased.
+        self.marks.lose(entry.since.load(Ordering::Relaxed));
+        self.closing.count(1, held.deltas.len());
+        let (number, tenure, rest) = Rest::of(held);
+        let dirty = self.retire_thrown(number, tenure, guard);
+        self.tell(Progress::MADE);
+        rest.and(dirty)
+    }
+
+    /// The same for a pop that came to nothing because user code panicked: no second panic gets out.
+    pub(super) fn discard_untaken(&self, number: usize, mut tenure: Tenure, guard: &Guard) {
+        let entry = self.shards[number].entries.get(tenure.index());
+        // Relaxed: only this thread writes it while the key is leased.
+        self.marks.lose(entry.since.load(Ordering::Relaxed));
+        let given_back = entry.own(&mut tenure, |own| own.given_back.take());
+        let thrown = self.throw(number, entry.word().drained(), given_back);
+        let dirty = self.retire_thrown(number, tenure, guard);
+        self.tell(Progress::MADE);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(thrown)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(dirty)));
+    }
+
+    /// Ends a lease whose deltas were thrown away. What arrived meanwhile goes the same way.
+    fn retire_thrown(&self, number: usize, mut tenure: Tenure, guard: &Guard) -> Option<Thrown<V>> {
+        let (shard, index) = (&self.shards[number], tenure.index());
+        let entry = shard.entries.get(index);
+        // Repeats when another thread has thrown away what was dirty.
+        let word = loop {
+            let word = entry.word();
+            match entry.end(tenure, word, word.drained().finish()) {
+                Ok(()) => break word,
+                Err(back) => tenure = back,
+            }
+        };
+        let dirty = word.newest().map(|_| self.throw_dirty(number, index, word));
+        shard.retire_entry(index, guard);
+        self.ended(number);
+        dirty
+    }
+
+    /// Counts facts that were taken away from under a lease.
+    fn throw_dirty(&self, number: usize, index: Index, word: Word) -> Thrown<V> {
+        let shard = &self.shards[number];
+        // Relaxed, both: published by the exchange that made the key dirty; it was pending once more while it was leased.
+        self.marks.lose(shard.entries.get(index).next_since.load(Ordering::Relaxed));
+        shard.came.keys.fetch_sub(1, Ordering::Relaxed);
+        self.throw(number, word, None)
+    }
+}
+
+/// What was thrown away: the user's, to be dropped under no guard.
+pub(super) struct Thrown<V> {
+    _merged: Vec<RawDelta<Object<V>>>,
+    _facts: Facts<V>,
+    _given_back: Option<Box<GivenBack<V>>>,
+    _left: Option<Before<Object<V>>>,
+    _dirty: Option<Box<Thrown<V>>>,
+}

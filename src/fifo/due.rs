@@ -1,0 +1,51 @@
+//! Keys that wait for their time.
+
+use std::time::Instant;
+
+use crate::sync::epoch::Guard;
+use crate::sync::pause_point;
+
+use super::DeltaFifo;
+use super::lines::At;
+use super::push::ToLink;
+
+impl<K, V, S> DeltaFifo<K, V, S> {
+    /// A key has become Delayed.
+    pub(super) fn delay(&self, until: Instant, link: ToLink) {
+        pause_point("delay: not noted yet");
+        if self.delays.add(until, link.at.handle()) {
+            // All who sleep must wake earlier than they thought; who goes to sleep later sees it.
+            self.wake_consumers(usize::MAX);
+        }
+    }
+
+    /// Puts delayed keys in line whose time has come: every pop does, and whoever puts a key in line.
+    pub(super) fn promote(&self, guard: &Guard) {
+        if self.delays.earliest().is_none() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(handle) = self.delays.pop_due(now) {
+            self.promote_one(At::of(handle), guard);
+        }
+    }
+
+    /// The same, whatever their time is.
+    pub(super) fn promote_all(&self, guard: &Guard) {
+        while let Some(handle) = self.delays.pop_any() {
+            self.promote_one(At::of(handle), guard);
+        }
+    }
+
+    fn promote_one(&self, at: At, guard: &Guard) {
+        let entry = self.shards[at.shard].entries.get(at.index);
+        // Repeats when a fact has come, which puts the key in line by itself.
+        loop {
+            let word = entry.word();
+            let Some(next) = word.due(at.generation) else { return };
+            if entry.advance(word, next) {
+                return self.put_in_line(ToLink::new(at.shard, at.index, next), guard);
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a producer appends: a fact, in the head of the cell that holds its object; and which facts it makes superfluous.
+
+use crate::delta::{Compression, FactHead, RawKind};
+use crate::slab::Index;
+use crate::sync::atomic::Ordering::Relaxed;
+
+use super::word::Newest;
+
+/// What stands in a fact's head. Written before the fact is published and not changed after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fact {
+    pub(super) kind: RawKind,
+    /// A deletion into which live deltas were merged.
+    pub(super) absorbed: bool,
+    /// From the list of a replace, or its sweep: void if a newer change was handed out before it.
+    pub(super) listed: bool,
+    /// May stand in the background line.
+    pub(super) background: bool,
+    /// The replace that waits for its completion; 0 if none.
+    pub(super) debt: u64,
+    /// 2·n for replace n, 2·n + 1 for a change that was made after it began.
+    pub(super) settled: u64,
+    /// Told so by who appended it, and found out only then that something newer has been handed out.
+    pub(super) void: bool,
+    /// The cell with the object of a deletion that has none itself: that of a live delta which it absorbed.
+    pub(super) carrier: Option<Index>,
+}
+
+const KINDS: [RawKind; 7] = [
+    RawKind::Added,
+    RawKind::Updated,
+    RawKind::Applied,
+    RawKind::Replaced,
+    RawKind::Sync,
+    RawKind::Deleted,
+    RawKind::Tombstone,
+];
+const KIND: u32 = 7;
+const ABSORBED: u32 = 8;
+const LISTED: u32 = 16;
+const BACKGROUND: u32 = 32;
+const VOID: u32 = 64;
+
+impl Fact {
+    /// A change of a producer, made when `newest` was the number of the newest replace.
+    pub(super) fn change(kind: RawKind, newest: u64) -> Self {
+        Fact {
+            kind,
+            absorbed: false,
+            listed: false,
+            background: false,
+            debt: 0,
+            settled: 2 * newest + 1,
+            void: false,
+            carrier: None,
+        }
+    }
+
+    /// An object of the list of replace `number`, or a tombstone of its sweep.
+    pub(super) fn listed(kind: RawKind, number: u64, background: bool) -> Self {
+        Fact { listed: true, background, debt: number, settled: 2 * number, ..Fact::change(kind, number) }
+    }
+
+    pub(super) fn resync(background: bool) -> Self {
+        Fact { background, settled: 0, ..Fact::change(RawKind::Sync, 0) }
+    }
+
+    /// What the key is after this fact, as the first of its entry. That of a sweep may be void: nothing says that the
+    /// record's number is still what it was.
+    pub(super) fn newest_first(&self) -> Newest {
+        match self.kind {
+            RawKind::Tombstone if self.listed => Newest::Tombstone,
+            _ => self.newest_on(Newest::Live),
+        }
+    }
+
+    /// The same on top of others, the newest of which said `below`. The exchange that puts it there says that nothing
+    /// newer has been handed out (E7), so a sweep's is as good as any other, but for where it replaces one that may be void.
+    pub(super) fn newest_on(&self, below: Newest) -> Newest {
+        match (self.kind, below) {
+            (RawKind::Tombstone, Newest::Tombstone) if self.listed => Newest::Tombstone,
+            (RawKind::Deleted | RawKind::Tombstone, _) => Newest::Deleted,
+            _ => Newest::Live,
+        }
+    }
+
+    /// Whether something newer, of this number, was handed out before it, so that it must not come after it.
+    pub(super) fn is_superseded(&self, number: u64) -> bool {
+        let limit = if self.kind == RawKind::Tombstone { self.settled } else { self.settled + 1 };
+        self.void || self.listed && number >= limit
+    }
+
+    /// Makes a fact void that is appended already. Whoever takes it before this is seen judges by the record, which stays
+    /// until the call that does this has returned.
+    pub(super) fn make_void(head: &FactHead) {
+        // Relaxed: see above.
+        head.info.fetch_or(VOID, Relaxed);
+    }
+
+    pub(super) fn write(&self, head: &FactHead) {
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let info = self.kind as u32
+            | flag(self.absorbed, ABSORBED)
+            | flag(self.listed, LISTED)
+            | flag(self.background, BACKGROUND)
+            | flag(self.void, VOID);
+        // Relaxed, all: the compare-and-swap that publishes the fact publishes its head.
+        head.info.store(info, Relaxed);
+        head.debt.store(self.debt, Relaxed);
+        head.settled.store(self.settled, Relaxed);
+        head.carrier.store(self.carrier.map_or(0, Index::get), Relaxed);
+    }
+
+    /// Right only for who has the fact's reference, or finds afterwards that it is still what it was.
+    pub(super) fn read(head: &FactHead) -> Self {
+        // Relaxed, all: who has the fact got it by an Acquire of the word.
+        let info = head.info.load(Relaxed);
+        Fact {
+            kind: KINDS[(info & KIND).min(6) as usize],
+            absorbed: info & ABSORBED != 0,
+            listed: info & LISTED != 0,
+            background: info & BACKGROUND != 0,
+            debt: head.debt.load(Relaxed),
+            settled: head.settled.load(Relaxed),
+            void: info & VOID != 0,
+            carrier: Index::new(head.carrier.load(Relaxed)),
+        }
+    }
+}
+
+/// What becomes of a new fact and of the one that is newest so far. The same as [`append`](crate::delta::append) does
+/// to lists, told in links: nothing is moved, and a cell is let go of only as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// It is put on top.
+    Top(Fact),
+    /// It is superfluous: the one that is there says as much. That one's number must be raised to its own.
+    Drop,
+    /// It takes the place of the newest one.
+    Replace(Fact),
+    /// It takes the place of everything.
+    Absorb(Fact),
+}
+
+/// How a `new` fact meets the newest one, `last`. Where facts owe different replaces both stay, and are merged when they
+/// are taken: so what a key keeps is bounded by the replaces that somebody waits for.
+pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: Compression) -> Merge {
+    let (was, is) = (last.kind.is_deletion(), new.kind.is_deletion());
+    if last.debt != 0 && new.debt != 0 && last.debt != new.debt {
+        return Merge::Top(new);
+    }
+    let mut joined = Fact {
+        debt: last.debt.max(new.debt),
+        settled: last.settled.max(new.settled),
+        listed: last.listed && new.listed,
+        background: last.background && new.background,
+        ..new
+    };
+    match (was, is) {
+        (true, true) if last.kind == RawKind::Deleted && !new.absorbed => {
+            // The older one stays, and owes what it owes.
+            if new.debt == 0 || last.debt == new.debt { Merge::Drop } else { Merge::Top(new) }
+        }
+        (true, true) => {
+            joined.absorbed |= last.absorbed;
+            if new.kind == RawKind::Tombstone {
+                joined.carrier = last.carrier;
+            }
+            Merge::Replace(joined)
+        }
+        (false, true) if compression == Compression::Latest => {
+            joined.absorbed = true;
+            joined.listed = new.listed;
+            Merge::Absorb(joined)
+        }
+        (false, false) if compression == Compression::Latest => {
+            let open_sync = last.kind == RawKind::Sync && !last_has_object;
+            if new.kind == RawKind::Applied && !open_sync {
+                joined.kind = RawKind::Updated;
+            }
+            if last.kind.rank() > joined.kind.rank() {
+                joined.kind = last.kind;
+            }
+            Merge::Replace(joined)
+        }
+        _ => Merge::Top(new),
+    }
+}

@@ -1,0 +1,159 @@
+//! The lines in which keys stand: the first, the background line, and keys that were given back by a pop that came to
+//! nothing. What stands in them are handles; whether one is still good is said by the entry's word.
+
+use crossbeam_queue::SegQueue;
+
+use crate::key_queue::{Handle, KeyQueue, OutOfMemory, Room};
+use crate::slab::Index;
+use crate::sync::CachePadded;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::epoch::Guard;
+
+use super::word::GENERATION_BITS;
+
+/// Bits of a handle: shard, entry, generation.
+pub(super) const SHARD_BITS: u32 = 8;
+const INDEX_BITS: u32 = 64 - SHARD_BITS - GENERATION_BITS;
+
+/// What a handle says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) shard: usize,
+    pub(super) index: Index,
+    pub(super) generation: u32,
+}
+
+impl At {
+    pub(super) fn handle(self) -> Handle {
+        let index = u64::from(self.index.get());
+        assert!(index < 1 << INDEX_BITS, "a shard has fewer than 2^30 pending keys");
+        let bits = (self.shard as u64) << (INDEX_BITS + GENERATION_BITS)
+            | index << GENERATION_BITS
+            | u64::from(self.generation);
+        Handle::new(bits).expect("an index is neither 0 nor all ones")
+    }
+
+    pub(super) fn of(handle: Handle) -> Self {
+        let bits = handle.get();
+        At {
+            shard: (bits >> (INDEX_BITS + GENERATION_BITS)) as usize,
+            index: Index::new((bits >> GENERATION_BITS) as u32 & ((1 << INDEX_BITS) - 1)).expect("not 0"),
+            generation: bits as u32 & ((1 << GENERATION_BITS) - 1),
+        }
+    }
+}
+
+/// The background line is served at least every so many pops.
+const BACKGROUND_TURN: usize = 16;
+
+pub(super) struct Lines {
+    first: KeyQueue,
+    background: Option<Background>,
+    /// Keys of pops that panicked: they keep their place, before all others. Rare, so a queue of its own is asked only
+    /// if this says that there is something in it.
+    front_len: CachePadded<AtomicUsize>,
+    front: SegQueue<Handle>,
+}
+
+struct Background {
+    line: KeyQueue,
+    /// Pops from the first line since the last from this one; more do not count.
+    since: CachePadded<AtomicUsize>,
+}
+
+impl Lines {
+    pub(super) fn new(background: bool) -> Self {
+        let line = || KeyQueue::new().unwrap_or_else(|OutOfMemory| no_memory());
+        Lines {
+            first: line(),
+            background: background
+                .then(|| Background { line: line(), since: CachePadded::new(AtomicUsize::new(0)) }),
+            front_len: CachePadded::new(AtomicUsize::new(0)),
+            front: SegQueue::new(),
+        }
+    }
+
+    /// At the tail.
+    pub(super) fn push(&self, at: At, background: bool, guard: &Guard) {
+        let line = match &self.background {
+            Some(second) if background => &second.line,
+            _ => &self.first,
+        };
+        line.push(at.handle(), &mut Room::new(), guard).unwrap_or_else(|OutOfMemory| no_memory());
+    }
+
+    /// At the tail of the first line, in this order.
+    pub(super) fn push_all(&self, handles: &[Handle], guard: &Guard) {
+        self.first.push_batch(handles, &mut Room::new(), guard).unwrap_or_else(|OutOfMemory| no_memory());
+    }
+
+    /// Before all others.
+    pub(super) fn push_front(&self, at: At) {
+        // Relaxed: raised first, so that it is never less than what a pop can find; that a consumer sees it is seen to by
+        // the wake-up that follows.
+        self.front_len.fetch_add(1, Ordering::Relaxed);
+        self.front.push(at.handle());
+    }
+
+    /// The first handle, by whose turn it is.
+    pub(super) fn pop(&self, guard: &Guard) -> Option<At> {
+        // Relaxed: as above.
+        if self.front_len.load(Ordering::Relaxed) != 0 {
+            if let Some(handle) = self.front.pop() {
+                self.front_len.fetch_sub(1, Ordering::Relaxed);
+                return Some(At::of(handle));
+            }
+        }
+        let handle = match &self.background {
+            None => self.first.pop(guard),
+            Some(second) => second.pop(&self.first, guard),
+        };
+        handle.map(At::of)
+    }
+
+    /// The handle that was popped last was stale: if it took the background line's turn, that has not been yet.
+    pub(super) fn was_stale(&self) {
+        if let Some(second) = &self.background {
+            second.was_stale();
+        }
+    }
+
+    /// Up to `max` handles, appended to `into`: one, where the next turn depends on what becomes of it.
+    pub(super) fn pop_all(&self, max: usize, into: &mut Vec<Handle>, guard: &Guard) {
+        // Relaxed: as in `push_front`.
+        if self.background.is_none() && self.front_len.load(Ordering::Relaxed) == 0 {
+            self.first.pop_batch(max, into, guard);
+        } else {
+            into.extend(self.pop(guard).map(At::handle));
+        }
+    }
+}
+
+impl Background {
+    fn pop(&self, first: &KeyQueue, guard: &Guard) -> Option<Handle> {
+        // Relaxed, all: only the count matters, and two pops that read the same take two turns for one.
+        let since = self.since.load(Ordering::Relaxed);
+        let from_first = if since < BACKGROUND_TURN - 1 { first.pop(guard) } else { None };
+        if from_first.is_some() {
+            self.since.store(since + 1, Ordering::Relaxed);
+            return from_first;
+        }
+        let from_background = self.line.pop(guard);
+        if from_background.is_some() {
+            self.since.store(0, Ordering::Relaxed);
+        }
+        from_background.or_else(|| first.pop(guard))
+    }
+
+    fn was_stale(&self) {
+        // Relaxed: as above.
+        if self.since.load(Ordering::Relaxed) == 0 {
+            self.since.store(BACKGROUND_TURN - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A key must not be left between its word and its line, so this ends as every failed allocation of the standard library.
+fn no_memory() -> ! {
+    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u64; crate::key_queue::CELLS]>())
+}

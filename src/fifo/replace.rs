@@ -1,0 +1,278 @@
+//! Replaces, whole lists and streams.
+
+use std::any::Any;
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::builder::Emit;
+use crate::delta::RawKind;
+use crate::error::{
+    BeginReplaceError, CommitError, ReplaceError, ReplaceErrorKind, UpsertError, UpsertErrorKind,
+};
+use crate::raw::{Awaited, BeginReplace, Deadline, RawQueue};
+use crate::replace::Upsert;
+use crate::sync::epoch::{self, Guard};
+
+use super::DeltaFifo;
+use super::fact::Fact;
+use super::push::{Push, PushKey, Pushed, Rule};
+use super::replaces::Open;
+
+/// An open replace.
+pub struct Ticket(pub(super) Open);
+
+/// An object of a list on its way into the queue. What the queue does not take drops under no guard.
+struct Item<K, V> {
+    hash: u64,
+    key: Option<K>,
+    value: Option<V>,
+}
+
+/// Drops the replace if it is not ended, as by a panic in the transform.
+struct Running<'q, K: Hash + Eq, V, S> {
+    queue: &'q DeltaFifo<K, V, S>,
+    open: Open,
+    ended: bool,
+}
+
+impl<K: Hash + Eq, V, S> Drop for Running<'_, K, V, S> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.queue.abort_replace(&self.open);
+        }
+    }
+}
+
+impl<K, V, S> DeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    pub(super) fn begin(&self, how: BeginReplace<'_>) -> Result<Ticket, BeginReplaceError> {
+        let scope = match how.scope {
+            None => None,
+            Some(name) => match self.scopes.iter().position(|scope| scope.name == name) {
+                Some(index) => Some(index),
+                None => return Err(BeginReplaceError::UnknownScope(name.to_owned())),
+            },
+        };
+        let begin = || match self.replaces.begin(scope, how.streaming) {
+            Err(BeginReplaceError::ReplaceInProgress) if how.wait => None,
+            begun => Some(begun.map(Ticket)),
+        };
+        self.watchers.wait_until(Deadline::Never, begin).expect("it waits for ever")
+    }
+
+    pub(super) fn upsert_one(
+        &self,
+        ticket: &Ticket,
+        key: K,
+        mut value: V,
+        transformed: bool,
+    ) -> Result<Upsert, UpsertError<K, V>> {
+        if ticket.0.is_cut() {
+            // Before the transform: the value comes back as it was.
+            return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
+        }
+        if let Err(scope) = self.in_scope(&ticket.0, &key) {
+            return Err(UpsertError { kind: UpsertErrorKind::OutOfScope(scope), key, value });
+        }
+        if !transformed {
+            if let Err(source) = self.transform_raw(&mut value) {
+                return Err(UpsertError { kind: UpsertErrorKind::Transform(source), key, value });
+            }
+        }
+        let mut item = self.item((key, value));
+        let guard = epoch::pin();
+        // Under the guard: see `close`.
+        if ticket.0.is_cut() {
+            drop(guard);
+            let (key, value) = (item.key.expect("not taken"), item.value.expect("not taken"));
+            return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
+        }
+        let appended = self.push_item(&ticket.0, &mut item, &guard);
+        drop(guard);
+        self.tidy_if_left_alone(item.hash);
+        Ok(if appended { Upsert::Placed } else { Upsert::Superseded })
+    }
+
+    pub(super) fn commit_streamed(&self, ticket: Ticket) -> Result<Awaited, CommitError> {
+        let mut running = Running { queue: self, open: ticket.0, ended: false };
+        let sweep = self.prepare_sweep(&running.open).map_err(CommitError::ListKeys)?;
+        if !self.replaces.begin_commit(&running.open) {
+            return Err(CommitError::Closed);
+        }
+        let mut panics = Panics::default();
+        self.sweep(&running.open, sweep, &mut panics);
+        let number = running.open.number();
+        self.end_replace(&running.open);
+        running.ended = true;
+        panics.go_on();
+        Ok(Awaited::Replace(number))
+    }
+
+    pub(super) fn replace_listed(
+        &self,
+        ticket: Ticket,
+        mut list: Vec<(K, V)>,
+        transformed: bool,
+    ) -> Result<Awaited, ReplaceError<K, V>> {
+        let mut running = Running { queue: self, open: ticket.0, ended: false };
+        let sweep = match self.check_list(&running.open, &mut list, transformed) {
+            Ok(()) => self.prepare_sweep(&running.open).map_err(ReplaceErrorKind::ListKeys),
+            Err(kind) => Err(kind),
+        };
+        let sweep = match sweep {
+            Ok(sweep) => sweep,
+            Err(kind) => return Err(ReplaceError { kind, list }),
+        };
+        let mut items: Vec<Item<K, V>> = list.into_iter().map(|item| self.item(item)).collect();
+        let mut panics = Panics::default();
+        for item in &mut items {
+            panics.outlast(|| {
+                self.push_item(&running.open, item, &epoch::pin());
+            });
+            panics.outlast(|| self.tidy_if_left_alone(item.hash));
+        }
+        self.sweep(&running.open, sweep, &mut panics);
+        let number = running.open.number();
+        self.end_replace(&running.open);
+        running.ended = true;
+        panics.go_on();
+        Ok(Awaited::Replace(number))
+    }
+
+    fn push_item(&self, open: &Open, item: &mut Item<K, V>, guard: &Guard) -> bool {
+        let kind = match self.emit {
+            Emit::Replaced => RawKind::Replaced,
+            Emit::Sync => RawKind::Sync,
+        };
+        let (number, shard) = (open.number(), self.shard_of(item.hash));
+        let mut push = Push {
+            shard,
+            hash: item.hash,
+            key: PushKey::Callers(&mut item.key),
+            fact: self.fact_of(kind, number),
+            rule: Rule::Item(number),
+            since: self.marks.newest(),
+            cell: Some(self.shards[shard].objects.draft(item.value.take())),
+            value: &mut item.value,
+            wanted: true,
+            fresh: None,
+        };
+        self.push_owing(&mut push, guard)
+    }
+
+    /// A push for the sake of a replace, which it owes its completion; the key is in line afterwards. Whether it was
+    /// appended, and nothing newer is known to have been handed out before.
+    pub(super) fn push_owing(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> bool {
+        let owed = Owed { queue: self, number: push.fact.debt };
+        self.replaces.owe(push.fact.debt);
+        let pushed = self.push(push, guard);
+        std::mem::forget(owed);
+        match pushed {
+            Pushed::Done { appended, link } => {
+                if let Some(link) = link {
+                    self.link(link, guard);
+                }
+                appended && !self.is_superseded(push, guard)
+            }
+            Pushed::AskStore => unreachable!("only deletions ask the user's store"),
+        }
+    }
+
+    pub(super) fn fact_of(&self, kind: RawKind, number: u64) -> Fact {
+        let background = self.background_initial && self.replaces.is_first(number);
+        Fact::listed(kind, number, background)
+    }
+
+    fn end_replace(&self, open: &Open) {
+        // Somebody may wait in any case: see `replace_ended`.
+        let _ = self.replaces.commit(open);
+        if self.closing.is_discarding() {
+            self.discard();
+        }
+        self.replace_ended();
+    }
+
+    fn in_scope(&self, open: &Open, key: &K) -> Result<(), String> {
+        match open.scope().map(|scope| &self.scopes[scope]) {
+            Some(scope) if !(scope.holds)(key) => Err(scope.name.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_list(
+        &self,
+        open: &Open,
+        list: &mut [(K, V)],
+        transformed: bool,
+    ) -> Result<(), ReplaceErrorKind> {
+        for (index, (key, _)) in list.iter().enumerate() {
+            self.in_scope(open, key).map_err(|scope| ReplaceErrorKind::OutOfScope { index, scope })?;
+        }
+        if transformed {
+            return Ok(());
+        }
+        for (index, (_, value)) in list.iter_mut().enumerate() {
+            self.transform_raw(value).map_err(|source| ReplaceErrorKind::Transform { index, source })?;
+        }
+        Ok(())
+    }
+
+    fn item(&self, (key, value): (K, V)) -> Item<K, V> {
+        Item { hash: self.hash(&key), key: Some(key), value: Some(value) }
+    }
+}
+
+/// Panics of user code in the middle of a list, which must not leave half of it: a key's `Eq` gets a second chance, and what
+/// is left of the panic goes on when the list is through.
+#[derive(Default)]
+pub(super) struct Panics(Option<Box<dyn Any + Send>>);
+
+impl Panics {
+    pub(super) fn outlast(&mut self, mut step: impl FnMut()) {
+        for _ in 0..2 {
+            match catch_unwind(AssertUnwindSafe(&mut step)) {
+                Ok(()) => return,
+                Err(panic) => _ = self.0.get_or_insert(panic),
+            }
+        }
+    }
+
+    pub(super) fn go_on(self) {
+        if let Some(panic) = self.0 {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A debt that is taken back if the push panics.
+struct Owed<'q, K: Hash + Eq, V, S> {
+    queue: &'q DeltaFifo<K, V, S>,
+    number: u64,
+}
+
+impl<K: Hash + Eq, V, S> Drop for Owed<'_, K, V, S> {
+    fn drop(&mut self) {
+        self.queue.discharge(self.number);
+    }
+}
+
+impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
+    pub(super) fn abort_replace(&self, open: &Open) {
+        if self.replaces.abort(open).is_made() {
+            self.replace_ended();
+        }
+    }
+
+    /// Forgets what was kept for the sake of open replaces, and wakes who waited for their end.
+    fn replace_ended(&self) {
+        self.forget_absent();
+        if self.closing.is_closed() {
+            self.wake_consumers(usize::MAX);
+        }
+        self.wake_watchers();
+    }
+}

@@ -1,0 +1,284 @@
+//! Waiting: for keys, for their time, and for the end of leases and replaces.
+
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use crate::error::{Closed, ErrorEvent, PopTimeoutError, WaitError};
+use crate::owner;
+use crate::raw::{Awaited, Deadline};
+use crate::replace::Version;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::epoch;
+use crate::table::Position;
+
+use super::DeltaFifo;
+use super::close::SEAL_POLL;
+use super::entry::{Entry, MANY};
+use super::known::STRIDE;
+use super::pop::Batch;
+use super::shard::{Gone, Shard};
+use super::word::State;
+
+/// Nobody's thread: leases of async consumers wander.
+const NO_THREAD: u64 = 0;
+
+/// What a look at the line comes to.
+enum Look<K, V> {
+    Leased(Batch<K, V>),
+    Closed,
+    /// Something is due earlier than the sleeper thought.
+    Earlier,
+}
+
+impl<K, V, S> DeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    pub(super) fn pop_blocking(
+        &self,
+        max: usize,
+        deadline: Deadline,
+    ) -> Result<Batch<K, V>, PopTimeoutError> {
+        assert!(max > 0, "a batch has at least one lease");
+        let thread = owner::current_thread();
+        let mut looked = self.look(max, thread);
+        let mut slept = false;
+        loop {
+            match looked {
+                Some(Look::Leased(batch)) => {
+                    if slept {
+                        self.pass_on();
+                    }
+                    return Ok(batch);
+                }
+                Some(Look::Closed) => return Err(PopTimeoutError::Closed),
+                Some(Look::Earlier) | None => {}
+            }
+            if self.is_over(deadline) {
+                return Err(PopTimeoutError::Timeout);
+            }
+            let until = self.sleep_until(deadline);
+            slept = true;
+            looked = self.consumers.wait_until(until, || {
+                self.look(max, thread).or_else(|| self.is_earlier(until).then_some(Look::Earlier))
+            });
+        }
+    }
+
+    fn is_over(&self, deadline: Deadline) -> bool {
+        match deadline {
+            Deadline::Now => true,
+            Deadline::At(at) => at <= Instant::now(),
+            Deadline::Never => false,
+        }
+    }
+
+    /// How long a consumer may sleep: a delay may end, or a seal come, for which nobody wakes it.
+    fn sleep_until(&self, deadline: Deadline) -> Deadline {
+        let sealing = self.closing.is_closed() && !self.closing.is_sealed();
+        let poll = sealing.then(|| Instant::now() + SEAL_POLL);
+        let until = deadline.or_at(self.delays.earliest());
+        until.or_at(poll)
+    }
+
+    /// Whether there is something to wake for that was not there when the sleeper decided how long to sleep.
+    fn is_earlier(&self, than: Deadline) -> bool {
+        match (self.sleep_until(Deadline::Never), than) {
+            (Deadline::At(now), Deadline::At(than)) => now < than,
+            (Deadline::At(_), Deadline::Never) => true,
+            (Deadline::Never | Deadline::Now, _) | (_, Deadline::Now) => false,
+        }
+    }
+
+    /// Whoever was to wake another consumer for the key that this one has found may be stopped before it could.
+    fn pass_on(&self) {
+        if self.pending_len_now() > 0 {
+            self.wake_consumers(1);
+        }
+    }
+
+    pub(super) fn pop_waiting(&self, max: usize) -> impl Future<Output = Result<Batch<K, V>, Closed>> + Send {
+        assert!(max > 0, "a batch has at least one lease");
+        async move {
+            let found = self.consumers.wait_for(|| self.look_async(max)).await;
+            if found.is_ok() {
+                self.pass_on();
+            }
+            found
+        }
+    }
+
+    fn look_async(&self, max: usize) -> Option<Result<Batch<K, V>, Closed>> {
+        match self.look(max, NO_THREAD) {
+            Some(Look::Leased(batch)) => return Some(Ok(batch)),
+            Some(Look::Closed) => return Some(Err(Closed)),
+            Some(Look::Earlier) | None => {}
+        }
+        if let Deadline::At(at) = self.sleep_until(Deadline::Never) {
+            self.arm(at);
+        }
+        None
+    }
+
+    fn look(&self, max: usize, thread: u64) -> Option<Look<K, V>> {
+        let batch = self.take(max, thread);
+        if !batch.is_empty() {
+            if self.closing.is_closed() && self.is_finished() {
+                // The last one: nobody else has anything to wait for.
+                self.wake_consumers(usize::MAX);
+            }
+            return Some(Look::Leased(batch));
+        }
+        let closed = self.closing.is_closed() && self.closing.hasten();
+        (closed && self.is_finished()).then_some(Look::Closed)
+    }
+
+    /// Sees to it that async consumers wake at `at`.
+    fn arm(&self, at: Instant) {
+        match catch_unwind(AssertUnwindSafe(|| self.alarm.arm(at))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.report(&ErrorEvent::TimerThread { error: &error }),
+            Err(_) => self.report(&ErrorEvent::WakerPanicked),
+        }
+    }
+
+    pub(super) fn wait_blocking(&self, awaited: Awaited, deadline: Deadline) -> Result<(), WaitError> {
+        let thread = owner::current_thread();
+        let look = || {
+            if let Some(result) = self.check_now(awaited) {
+                return Some(result.map_err(|Closed| WaitError::Closed));
+            }
+            let own = owner::may_hold_leases() && self.holds_back(awaited, thread);
+            own.then_some(Err(WaitError::WouldDeadlock))
+        };
+        loop {
+            let until = deadline.or_at(self.seal_poll(awaited));
+            if let Some(result) = self.watchers.wait_until(until, look) {
+                return result;
+            }
+            if self.is_over(deadline) {
+                return Err(WaitError::Timeout);
+            }
+        }
+    }
+
+    /// Being drained needs the seal, for which nobody wakes anybody.
+    fn seal_poll(&self, awaited: Awaited) -> Option<Instant> {
+        let waits = awaited == Awaited::Drained && self.closing.is_closed() && !self.closing.is_sealed();
+        waits.then(|| Instant::now() + SEAL_POLL)
+    }
+
+    pub(super) async fn wait_async_for(&self, awaited: Awaited) -> Result<(), Closed> {
+        self.watchers
+            .wait_for(|| {
+                if let Some(poll) = self.seal_poll(awaited) {
+                    self.arm(poll);
+                }
+                self.check_now(awaited)
+            })
+            .await
+    }
+
+    /// None while it can still come.
+    pub(super) fn check_now(&self, awaited: Awaited) -> Option<Result<(), Closed>> {
+        let (reached, lost) = match awaited {
+            Awaited::Synced => {
+                let closed = self.closing.is_closed() && !self.replaces.running();
+                (self.replaces.synced(), closed && !self.replaces.can_sync())
+            }
+            Awaited::Replace(number) => match self.replaces.is_complete(number) {
+                Some(complete) => (complete, false),
+                None => (false, true),
+            },
+            Awaited::Mark(number) => {
+                self.process_marks();
+                (self.marks.is_processed(number), self.marks.is_lost(number))
+            }
+            Awaited::Drained => (self.is_drained(), false),
+        };
+        match (reached, lost) {
+            (true, _) => Some(Ok(())),
+            (false, true) => Some(Err(Closed)),
+            (false, false) => None,
+        }
+    }
+}
+
+impl<K, V, S> DeltaFifo<K, V, S> {
+    /// How many keys are in line, dirty or delayed.
+    pub(super) fn pending_len_now(&self) -> usize {
+        self.shards.iter().map(Shard::pending).sum()
+    }
+
+    /// Whether a pop has nothing more to wait for.
+    pub(super) fn is_finished(&self) -> bool {
+        self.closing.is_sealed() && !self.replaces.running() && self.agree(|gone| &gone.taken)
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.closing.hasten() && !self.replaces.running() && self.agree(|gone| &gone.ended)
+    }
+
+    /// Whether there was a moment when everything that has come had got so far. Both counters only rise and the second
+    /// never passes the first; so if all of the first, read later, equal the second, they did in between.
+    fn agree(&self, reached: impl Fn(&Gone) -> &AtomicU64) -> bool {
+        // Acquire: pairs with `ended` (Release), and keeps the loads in this order.
+        let reached: Vec<u64> =
+            self.shards.iter().map(|shard| reached(&shard.gone).load(Ordering::Acquire)).collect();
+        self.shards.iter().zip(reached).all(|(shard, reached)| {
+            // Acquire: as above.
+            shard.came.keys.load(Ordering::Acquire) == reached
+        })
+    }
+
+    /// Whether a lease that this thread holds as a borrow keeps `awaited` from coming.
+    fn holds_back(&self, awaited: Awaited, thread: u64) -> bool {
+        let mut found = false;
+        self.visit_entries(|entry| {
+            let word = entry.word();
+            // Relaxed, all: what this thread wrote it sees, and other threads' leases do not matter.
+            if word.state() != State::Leased || entry.thread.load(Ordering::Relaxed) != thread {
+                return;
+            }
+            found |= match awaited {
+                Awaited::Synced => match entry.owes.load(Ordering::Relaxed) {
+                    0 => false,
+                    MANY => true,
+                    number => self.replaces.is_first(number),
+                },
+                Awaited::Replace(number) => [number, MANY].contains(&entry.owes.load(Ordering::Relaxed)),
+                Awaited::Mark(number) => entry.since.load(Ordering::Relaxed) < number,
+                Awaited::Drained => true,
+            };
+        });
+        found
+    }
+
+    /// Brings the marks up to date: everything that is not completed is newer than what they say afterwards.
+    pub(super) fn process_marks(&self) -> Option<Version> {
+        // Before the entries: what comes while they are looked at is newer.
+        let mut through = self.marks.newest();
+        self.visit_entries(|entry| {
+            if entry.word().state() != State::Retired {
+                // Acquire: pairs with the exchange that published it.
+                through = through.min(entry.since.load(Ordering::Acquire));
+            }
+        });
+        self.marks.processed(through)
+    }
+
+    /// Every entry that is there all the time.
+    pub(super) fn visit_entries(&self, mut f: impl FnMut(&Entry<K, V>)) {
+        for shard in &self.shards {
+            let mut from = Some(Position::default());
+            while let Some(position) = from {
+                let guard = epoch::pin();
+                from = shard.active.walk(&shard.entries, position, STRIDE, &guard, |_, entry| f(entry));
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Which thread holds a borrowed lease: a wait that would wait for one of its own is an error.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    /// Borrowed leases that this thread popped, of all queues, and that were not ended by it. Ended by another thread
+    /// they still count, so this only says when there is nothing to look for.
+    static OWN_LEASES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread has popped a borrowed lease, or more.
+pub(crate) fn note_popped(leases: usize) {
+    OWN_LEASES.set(OWN_LEASES.get() + leases);
+}
+
+/// A lease that `thread` popped has ended, or is borrowed no more.
+pub(crate) fn note_ended(thread: u64) {
+    if thread == current_thread() {
+        OWN_LEASES.set(OWN_LEASES.get().saturating_sub(1));
+    }
+}
+
+/// Whether this thread may hold a borrowed lease.
+pub(crate) fn may_hold_leases() -> bool {
+    OWN_LEASES.get() > 0
+}
+
+/// A number for the calling thread; never 0.
+pub(crate) fn current_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        // Relaxed: only uniqueness counts.
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
