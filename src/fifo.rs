@@ -16,6 +16,7 @@ mod known;
 mod limbo;
 mod lines;
 mod marks;
+mod panics;
 mod pop;
 mod produce;
 mod push;

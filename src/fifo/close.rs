@@ -25,6 +25,7 @@ use super::debts::Debts;
 use super::end::Rest;
 use super::entry::{GivenBack, Tenure};
 use super::known::STRIDE;
+use super::panics::Panics;
 use super::pop::Held;
 use super::replaces::Progress;
 use super::word::{State, Word};
@@ -147,6 +148,7 @@ where
 
     /// Throws away everything that is pending.
     pub(super) fn discard(&self) {
+        let mut panics = Panics::default();
         for number in 0..self.shards.len() {
             let mut from = Some(Position::default());
             while let Some(position) = from {
@@ -158,12 +160,13 @@ where
                 let thrown: Vec<Thrown<V>> =
                     met.into_iter().filter_map(|index| self.discard_entry(number, index, &guard)).collect();
                 drop(guard);
-                drop(thrown);
+                panics.contain(|| drop(thrown));
             }
-            self.shards[number].tidy();
+            panics.contain(|| self.shards[number].tidy());
         }
         self.wake_consumers(usize::MAX);
         self.tell(Progress::MADE);
+        panics.go_on();
     }
 }
 

@@ -1,10 +1,10 @@
 //! The end of a queue's life, and what it shows of itself before.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::DeltaFifo;
 use super::chain;
+use super::panics::Panics;
 use super::shard::Shard;
 use super::word::State;
 
@@ -12,41 +12,29 @@ use super::word::State;
 /// left to others (handles of objects that users have kept).
 impl<K, V, S> Drop for DeltaFifo<K, V, S> {
     fn drop(&mut self) {
-        let mut panic = None;
-        for shard in &self.shards {
-            dismantle(shard, |step| {
-                let done = catch_unwind(AssertUnwindSafe(step));
-                panic = panic.take().or(done.err());
-            });
-        }
-        if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
-            resume_unwind(panic);
-        }
+        let mut panics = Panics::default();
+        self.shards.iter().for_each(|shard| dismantle(shard, &mut panics));
+        panics.go_on();
     }
 }
 
-fn dismantle<K, V>(shard: &Shard<K, V>, mut contain: impl FnMut(&mut dyn FnMut())) {
+fn dismantle<K, V>(shard: &Shard<K, V>, panics: &mut Panics) {
     shard.entries.for_each(|entry| {
         let facts = chain::take(&shard.objects, entry.word().newest());
         let (key, holders) = entry.dismantle();
         // Several values whose `Drop` may panic: each by itself.
-        let (mut facts, mut key) = (facts.into_iter(), key);
-        let mut holders = Some(holders);
-        while let Some(fact) = facts.next() {
-            let mut fact = Some(fact);
-            contain(&mut || drop(fact.take()));
-        }
-        contain(&mut || drop(key.take()));
-        contain(&mut || drop(holders.take()));
+        facts.into_iter().for_each(|fact| _ = panics.contain(|| drop(fact)));
+        panics.contain(|| drop(key));
+        panics.contain(|| drop(holders));
     });
     shard.records.for_each(|record| {
-        let (mut key, version) = record.dismantle();
-        let mut object = version.map(|version| chain::take_version(&shard.objects, version));
-        contain(&mut || drop(object.take()));
-        contain(&mut || drop(key.take()));
+        let (key, version) = record.dismantle();
+        let object = version.map(|version| chain::take_version(&shard.objects, version));
+        panics.contain(|| drop(object));
+        panics.contain(|| drop(key));
     });
     while shard.objects.has_dead() {
-        contain(&mut || shard.objects.bury_dead());
+        panics.contain(|| shard.objects.bury_dead());
     }
 }
 

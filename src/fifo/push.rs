@@ -2,6 +2,7 @@
 
 use std::hash::Hash;
 
+use crate::builder::Known;
 use crate::delta::{Compression, Object, RawKind};
 use crate::key_queue::Handle;
 use crate::object::{Draft, Key};
@@ -512,6 +513,8 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             Rule::Deletion(Some(answer)) => answer,
             Rule::Deletion(None) => return Allowed::AskStore,
             Rule::Item(number) => record().is_none_or(|record| record.number() <= 2 * number),
+            // Nothing is known of a key without an entry.
+            Rule::Swept { .. } if matches!(self.known, Known::None) => false,
             Rule::Swept { number, stored } => match record() {
                 Some(record) => record.number() < 2 * number && record.exists(),
                 // Nothing has happened to it since the replace began.

@@ -1,8 +1,6 @@
 //! Replaces, whole lists and streams.
 
-use std::any::Any;
 use std::hash::{BuildHasher, Hash};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::builder::Emit;
 use crate::delta::RawKind;
@@ -15,6 +13,7 @@ use crate::sync::epoch::{self, Guard};
 
 use super::DeltaFifo;
 use super::fact::Fact;
+use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed, Rule};
 use super::replaces::Open;
 
@@ -131,7 +130,10 @@ where
         let mut panics = Panics::default();
         for item in &mut items {
             panics.outlast(|| {
-                self.push_item(&running.open, item, &epoch::pin());
+                // Not again, if it was appended before the panic.
+                if item.value.is_some() {
+                    self.push_item(&running.open, item, &epoch::pin());
+                }
             });
             panics.outlast(|| self.tidy_if_left_alone(item.hash));
         }
@@ -223,28 +225,6 @@ where
 
     fn item(&self, (key, value): (K, V)) -> Item<K, V> {
         Item { hash: self.hash(&key), key: Some(key), value: Some(value) }
-    }
-}
-
-/// Panics of user code in the middle of a list, which must not leave half of it: a key's `Eq` gets a second chance, and what
-/// is left of the panic goes on when the list is through.
-#[derive(Default)]
-pub(super) struct Panics(Option<Box<dyn Any + Send>>);
-
-impl Panics {
-    pub(super) fn outlast(&mut self, mut step: impl FnMut()) {
-        for _ in 0..2 {
-            match catch_unwind(AssertUnwindSafe(&mut step)) {
-                Ok(()) => return,
-                Err(panic) => _ = self.0.get_or_insert(panic),
-            }
-        }
-    }
-
-    pub(super) fn go_on(self) {
-        if let Some(panic) = self.0 {
-            resume_unwind(panic);
-        }
     }
 }
 

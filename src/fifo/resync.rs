@@ -14,8 +14,8 @@ use crate::table::{Position, hash_of};
 use super::DeltaFifo;
 use super::fact::Fact;
 use super::known::STRIDE;
+use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed, Rule};
-use super::replace::Panics;
 use super::replaces::Open;
 use super::word::{Newest, State};
 

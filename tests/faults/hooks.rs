@@ -249,11 +249,12 @@ pub(crate) fn timer<F: Family>() {
     if woken.count() > 0 {
         assert!(poll(waits.as_mut(), &waker).is_pending());
     }
-    assert_eq!((calls.load(Ordering::SeqCst), reports.load(Ordering::SeqCst)), (1, 1));
+    let armed = calls.load(Ordering::SeqCst);
+    assert!(armed > 0 && reports.load(Ordering::SeqCst) == 1);
     // Whoever waits anew arms it again: what panicked once must not keep keys asleep.
     let mut anew = waiting(queue.pop_async());
     assert!(poll(anew.as_mut(), &waker).is_pending());
-    assert_eq!(calls.load(Ordering::SeqCst), 2, "the timer was not asked again");
+    assert!(calls.load(Ordering::SeqCst) > armed, "the timer was not asked again");
     assert!(woken.count() > 0);
     second.requeue();
     assert!(poll(anew.as_mut(), &waker).is_ready());
