@@ -95,61 +95,59 @@ impl Lines {
         self.front.push(at.handle());
     }
 
-    /// The first handle, by whose turn it is.
-    pub(super) fn pop(&self, guard: &Guard) -> Option<At> {
+    /// The first handle, by whose turn it is; and whether it stood in the background.
+    pub(super) fn pop(&self, guard: &Guard) -> Option<(At, bool)> {
         // Relaxed: as above.
         if self.front_len.load(Ordering::Relaxed) != 0 {
             if let Some(handle) = self.front.pop() {
                 self.front_len.fetch_sub(1, Ordering::Relaxed);
-                return Some(At::of(handle));
+                return Some((At::of(handle), false));
             }
         }
-        let handle = match &self.background {
-            None => self.first.pop(guard),
+        match &self.background {
+            None => self.first.pop(guard).map(|handle| (At::of(handle), false)),
             Some(second) => second.pop(&self.first, guard),
-        };
-        handle.map(At::of)
+        }
     }
 
-    /// The handle that was popped last was stale: if it took the background line's turn, that has not been yet.
+    /// A handle of the background line was stale: its turn has not been yet.
     pub(super) fn was_stale(&self) {
         if let Some(second) = &self.background {
             second.was_stale();
         }
     }
 
-    /// Up to `max` handles, appended to `into`: one, where the next turn depends on what becomes of it.
-    pub(super) fn pop_all(&self, max: usize, into: &mut Vec<Handle>, guard: &Guard) {
+    /// Up to `max` handles, appended to `into`. False if they have to be popped one by one, as the next turn depends on what
+    /// becomes of each.
+    pub(super) fn pop_all(&self, max: usize, into: &mut Vec<Handle>, guard: &Guard) -> bool {
         // Relaxed: as in `push_front`.
-        if self.background.is_none() && self.front_len.load(Ordering::Relaxed) == 0 {
+        let plain = self.background.is_none() && self.front_len.load(Ordering::Relaxed) == 0;
+        if plain {
             self.first.pop_batch(max, into, guard);
-        } else {
-            into.extend(self.pop(guard).map(At::handle));
         }
+        plain
     }
 }
 
 impl Background {
-    fn pop(&self, first: &KeyQueue, guard: &Guard) -> Option<Handle> {
+    fn pop(&self, first: &KeyQueue, guard: &Guard) -> Option<(At, bool)> {
         // Relaxed, all: only the count matters, and two pops that read the same take two turns for one.
         let since = self.since.load(Ordering::Relaxed);
         let from_first = if since < BACKGROUND_TURN - 1 { first.pop(guard) } else { None };
         if from_first.is_some() {
             self.since.store(since + 1, Ordering::Relaxed);
-            return from_first;
+            return from_first.map(|handle| (At::of(handle), false));
         }
-        let from_background = self.line.pop(guard);
-        if from_background.is_some() {
+        if let Some(handle) = self.line.pop(guard) {
             self.since.store(0, Ordering::Relaxed);
+            return Some((At::of(handle), true));
         }
-        from_background.or_else(|| first.pop(guard))
+        first.pop(guard).map(|handle| (At::of(handle), false))
     }
 
     fn was_stale(&self) {
         // Relaxed: as above.
-        if self.since.load(Ordering::Relaxed) == 0 {
-            self.since.store(BACKGROUND_TURN - 1, Ordering::Relaxed);
-        }
+        self.since.store(BACKGROUND_TURN - 1, Ordering::Relaxed);
     }
 }
 

@@ -22,7 +22,7 @@ use super::debts::Debts;
 use super::end::Rest;
 use super::entry::{GivenBack, MANY, Tenure};
 use super::lines::At;
-use super::word::Newest;
+use super::word::{Newest, State};
 
 /// Leases that were taken in one step, in the order of the line.
 pub(super) type Batch<K, V> = SmallVec<[Held<K, V>; 1]>;
@@ -135,9 +135,11 @@ where
         let mut guard = epoch::pin();
         self.promote(&guard);
         while popping.batch.len() < max {
-            let Some(at) = popping.next(max, &guard) else { break };
-            let Some(taken) = self.lease(at) else {
-                self.lines.was_stale();
+            let Some((at, from_background)) = popping.next(max, &guard) else { break };
+            let Some(taken) = self.lease(at, from_background) else {
+                if from_background {
+                    self.lines.was_stale();
+                }
                 continue;
             };
             popping.taken = Some(taken);
@@ -170,7 +172,7 @@ where
     }
 
     /// A consumer takes the entry's facts. None: the handle is stale.
-    fn lease(&self, at: At) -> Option<Taken<K, V>> {
+    fn lease(&self, at: At, from_background: bool) -> Option<Taken<K, V>> {
         let shard = &self.shards[at.shard];
         let entry = shard.entries.get(at.index);
         // Before the exchange: see E8.
@@ -179,6 +181,9 @@ where
         loop {
             let word = entry.word();
             let leased = word.lease(at.generation)?;
+            if from_background && !word.is_background() && word.state() == State::Queued {
+                return None; // it has moved to the first line, and stands there
+            }
             let is_listing = self.replaces.oldest_open() != u64::MAX;
             let grip = if is_listing { shard.raise_settled(entry, word) } else { Ok(None) };
             let Ok(grip) = grip else { continue };
@@ -381,16 +386,15 @@ impl<K, V> Taken<K, V> {
 
 impl<K: Hash + Eq, V, S> Popping<'_, K, V, S> {
     /// The next handle, out of the line.
-    fn next(&mut self, max: usize, guard: &Guard) -> Option<At> {
-        let wanted = max - self.batch.len();
-        if wanted == 1 && self.handles.is_empty() {
-            return self.queue.lines.pop(guard);
-        }
+    fn next(&mut self, max: usize, guard: &Guard) -> Option<(At, bool)> {
+        let (lines, wanted) = (&self.queue.lines, max - self.batch.len());
         if self.handles.is_empty() {
-            self.queue.lines.pop_all(wanted.min(STRETCH), &mut self.handles, guard);
+            if wanted == 1 || !lines.pop_all(wanted.min(STRETCH), &mut self.handles, guard) {
+                return lines.pop(guard);
+            }
             self.handles.reverse();
         }
-        self.handles.pop().map(At::of)
+        self.handles.pop().map(|handle| (At::of(handle), false))
     }
 }
 

@@ -367,14 +367,20 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// How the fact meets the newest one.
     fn plan(&self, grip: Option<&Grip<'_, V>>, push: &Push<'_, K, V>) -> Merge {
         let Some(grip) = grip else { return Merge::Top(push.fact) };
-        let (last, has_object) = (grip.fact(), grip.has_object());
+        let (mut last, has_object) = (grip.fact(), grip.has_object());
+        // What nobody asks for any more is not owed: so a key owes no more replaces than somebody waits for.
+        let is_owed = |debt: u64| debt != 0 && debt != push.fact.debt && self.replaces.is_awaited(debt);
+        if last.debt != push.fact.debt && !is_owed(last.debt) {
+            last.debt = 0;
+        }
         let mut plan = merge(&last, has_object, push.fact, self.compression);
         if let Merge::Absorb(absorbing) = &mut plan {
             if absorbing.kind == RawKind::Tombstone {
                 absorbing.carrier = has_object.then_some(grip.newest()).or(last.carrier);
             }
             // Under `Compression::Latest` a chain is short, but for facts that owe different replaces.
-            if grip.facts().any(|fact| fact.debt != 0 && fact.debt != absorbing.debt) {
+            let debt = absorbing.debt;
+            if grip.facts().any(|fact| fact.debt != debt && is_owed(fact.debt)) {
                 plan = Merge::Top(push.fact);
             }
         }
@@ -403,7 +409,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             next = objects.previous(index);
             merged += 1;
             let fact = Fact::read(objects.head(index));
-            owed += u64::from(fact.debt != 0);
+            owed += u64::from(fact.debt != 0 && fact.debt == survivor.debt);
             if survivor.carrier == Some(index) {
                 continue; // its reference is the survivor's now
             }

@@ -294,7 +294,6 @@ impl Replaces {
     }
 
     /// Whether somebody may still ask for this replace.
-    #[cfg(test)]
     pub(crate) fn is_awaited(&self, number: u64) -> bool {
         self.batches.contains(&number)
     }

@@ -194,8 +194,8 @@ impl Waiters {
     }
 }
 
-/// Runs foreign code whose panics must not stop a notify. `false`: it panicked.
-fn contain(foreign: impl FnOnce()) -> bool {
+/// Runs foreign code, a waker's, whose panics reach nobody. `false`: it panicked.
+pub(super) fn contain(foreign: impl FnOnce()) -> bool {
     if cfg!(delta_fifo_loom) {
         foreign(); // loom reports by panicking
         return true;

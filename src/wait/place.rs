@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::Waiters;
 use super::cell::{Cell, Handle};
+use super::notify::contain;
 use super::spin::Spinner;
 use super::word::State;
 use crate::sync::{pause_point, planted};
@@ -50,7 +51,7 @@ impl<'a> Place<'a> {
     pub(super) fn leave(self) -> Option<WakeUp<'a>> {
         let (wake_up, handle) = self.end();
         std::mem::forget(self);
-        drop(handle);
+        contain(|| drop(handle));
         wake_up
     }
 
@@ -75,7 +76,7 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let (wake_up, handle) = self.end();
-        drop(handle);
+        contain(|| drop(handle));
         match wake_up {
             Some(wake_up) if planted("a wake-up is spent unseen") => wake_up.spent(),
             wake_up => drop(wake_up),

@@ -26,7 +26,7 @@ pub(crate) use wait::{LONG, Woken, block_on, finishes, poll_once, pop_soon, race
 pub(crate) trait Family: 'static {
     /// So many keys may be alive that nobody can see any more, while the queue lives.
     const LATE_KEYS: usize;
-    /// So many objects that were merged away may be alive, for each shard, until a consumer comes.
+    /// So many objects that were merged away may be alive until a consumer comes: a few dozen for each shard.
     const LATE_OBJECTS: usize;
     /// Whether what owes different replaces is merged only when it is handed out.
     const MERGES_LATE: bool;
@@ -55,7 +55,7 @@ pub(crate) struct ShardedQueues;
 
 impl Family for ShardedQueues {
     const LATE_KEYS: usize = 1000;
-    const LATE_OBJECTS: usize = 65;
+    const LATE_OBJECTS: usize = 600;
     const MERGES_LATE: bool = true;
 
     type Queue<K, V>

@@ -215,7 +215,7 @@ fn open_replace_over_nothing_keeps_no_objects<F: Family>() {
     }
     list.commit().unwrap();
     assert_eq!(queue.pending_len(), 0);
-    count.expect(0, 0);
+    count.expect_alive::<F>(0, 0);
 }
 
 /// However often everything is listed, a key costs one key and its newest object.
@@ -235,13 +235,13 @@ fn relists_without_consumers_keep_nothing_twice<F: Family>() {
             } else {
                 queue.replace(list()).unwrap();
             }
-            count.expect(KEYS as usize, KEYS as usize);
+            count.expect_merged::<F>(KEYS as usize, KEYS as usize);
         }
         // Over leases that are not ended: two objects each, the one that was handed out and the newest.
         let leases = queue.pop_batch(KEYS as usize).unwrap();
         for _ in 0..200 {
             queue.replace(list()).unwrap();
-            count.expect(KEYS as usize, 2 * KEYS as usize);
+            count.expect_merged::<F>(KEYS as usize, 2 * KEYS as usize);
         }
         let last = queue.replace(list()).unwrap();
         leases.done();
@@ -253,6 +253,6 @@ fn relists_without_consumers_keep_nothing_twice<F: Family>() {
         assert!(leases.iter().all(|lease| lease.deltas().len() == 1));
         leases.done();
         assert!(last.is_complete());
-        count.expect(KEYS as usize, KEYS as usize);
+        count.expect_merged::<F>(KEYS as usize, KEYS as usize);
     }
 }

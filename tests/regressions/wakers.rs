@@ -15,12 +15,22 @@ use crate::common::{
     Family, LONG, Queue, Woken, builder, finishes, for_each_queue, key, lease_text, play, poll_once, queue,
 };
 
-for_each_queue!(
-    waker_calls_the_queue,
-    waker_drops_another_waiting_future,
-    waker_with_a_panicking_drop,
-    alarm_survives_a_waker_with_a_panicking_drop,
-);
+for_each_queue!(waker_calls_the_queue, waker_drops_another_waiting_future,);
+
+/// This one drops a waker in the call that wakes; the sharded queue does when its task comes or goes.
+mod mutex_alone {
+    use crate::common::MutexQueues;
+
+    #[test]
+    fn waker_with_a_panicking_drop() {
+        super::waker_with_a_panicking_drop::<MutexQueues>();
+    }
+
+    #[test]
+    fn alarm_survives_a_waker_with_a_panicking_drop() {
+        super::alarm_survives_a_waker_with_a_panicking_drop::<MutexQueues>();
+    }
+}
 
 /// Runs this once, when it is woken first.
 struct Runs(Mutex<Option<Box<dyn FnOnce() + Send>>>);
