@@ -94,7 +94,7 @@ pub(crate) trait Node: Slot {
 }
 
 /// An insert that passed more nodes than this asks whether the table has become too small.
-const LONG: usize = if cfg!(delta_fifo_loom) { 0 } else { 6 };
+const LONG: usize = if cfg!(delta_fifo_loom) { 0 } else { 2 };
 
 /// Where a walk goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

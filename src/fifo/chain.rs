@@ -57,6 +57,13 @@ pub(super) fn take_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
     unsafe { objects.adopt(index) }
 }
 
+/// Lends the object of a version to the holder, who alone changes it (R1). It has no reference of its own: it must not be
+/// dropped, nor used once the version is another.
+pub(super) fn lend_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
+    // SAFETY: R1: the version owns a reference for as long as the holder does not change it; the caller drops none.
+    unsafe { objects.adopt(index) }
+}
+
 /// The reference now belongs to a version (R4), or to a fact as its carrier (E3).
 pub(super) fn keep<V>(objects: &Objects<V>, object: Object<V>) -> Index {
     let index = objects.index_of(&object);

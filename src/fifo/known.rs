@@ -14,7 +14,6 @@ use crate::table::Position;
 
 use super::DeltaFifo;
 use super::chain;
-use super::pop::Garbage;
 use super::records::{Reserved, State};
 use super::shard::Shard;
 pub use view::{FifoKnown, FifoSnapshot};
@@ -57,19 +56,18 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         }
     }
 
-    /// The holder makes `newest` what is known of its key, instead of `before`.
+    /// The holder makes `newest` what is known of its key, instead of `before`, which it gets if it is known no more.
     pub(super) fn install(
         &self,
         shard: &Shard<K, V>,
         index: Index,
         before: Option<&Object<V>>,
         newest: Option<&Object<V>>,
-        garbage: &mut Garbage<K, V>,
         guard: &Guard,
-    ) {
+    ) -> Option<Object<V>> {
         let record = shard.records.get(index);
         let old = match (before, newest) {
-            (Some(before), Some(newest)) if before.ptr_eq(newest) => return,
+            (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
             (_, Some(newest)) => record.set(&State::Object(chain::keep(&shard.objects, newest.clone()))),
             (_, None) => {
                 // Relaxed: counted before it shows, so that the count is never too low.
@@ -77,7 +75,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 record.set(&State::Absent)
             }
         };
-        garbage.objects.extend(old.map(|old| chain::take_version(&shard.objects, old)));
+        let old = old.map(|old| chain::take_version(&shard.objects, old));
         pause_point("known: installed");
         // Relaxed, both: only the count matters.
         match (before, newest) {
@@ -88,6 +86,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if newest.is_none() {
             self.leave_absent(shard, index, guard);
         }
+        old
     }
 
     /// A record without an object stays while an open replace may ask for its number.

@@ -1,6 +1,7 @@
 //! Consumers: leasing keys, and resolving what was appended to them.
 
 use std::hash::{BuildHasher, Hash};
+use std::mem::ManuallyDrop;
 
 use smallvec::SmallVec;
 
@@ -22,7 +23,8 @@ use super::debts::Debts;
 use super::end::Rest;
 use super::entry::{GivenBack, MANY, Tenure};
 use super::lines::At;
-use super::word::{Newest, State};
+use super::records::State;
+use super::word::{self, Newest};
 
 /// Leases that were taken in one step, in the order of the line.
 pub(super) type Batch<K, V> = SmallVec<[Held<K, V>; 1]>;
@@ -181,7 +183,7 @@ where
         loop {
             let word = entry.word();
             let leased = word.lease(at.generation)?;
-            if from_background && !word.is_background() && word.state() == State::Queued {
+            if from_background && !word.is_background() && word.state() == word::State::Queued {
                 return None; // it has moved to the first line, and stands there
             }
             let is_listing = self.replaces.oldest_open() != u64::MAX;
@@ -218,15 +220,23 @@ where
         let hash = hash_of(shard.entries.get(key.at.index));
         let index = self.reserve_record(shard, hash, &key.key, guard);
         let record = shard.records.get(index);
-        let before = record.object(&shard.objects);
-        let known = before.clone().map_or(Before::Absent, Before::Known);
-        let (held, settled) = self.resolve(taken.take()?, known, before.clone(), record.number(), garbage);
-        record.raise(settled);
+        // Lent by the record, which owns it until `install`.
+        let before = ManuallyDrop::new(match record.state() {
+            State::Object(object) => Before::Known(chain::lend_version(&shard.objects, object)),
+            State::Absent | State::Live => Before::Absent,
+        });
+        let mut opened = self.resolve(taken.take()?, &before, record.number(), garbage);
+        record.raise(opened.settled);
         // Nothing in the deltas: what is known stays.
-        let newest = if held.deltas.is_empty() { before.as_ref() } else { known_after(&held.deltas) };
-        self.install(shard, index, before.as_ref(), newest, garbage, guard);
-        garbage.objects.extend(before);
-        Some(held)
+        let deltas = &opened.held.deltas;
+        let newest = if deltas.is_empty() { before.object() } else { known_after(deltas) };
+        let replaced = self.install(shard, index, before.object(), newest, guard);
+        if opened.is_fresh {
+            opened.held.previous = replaced.or_else(|| before.object().cloned());
+        } else {
+            garbage.objects.extend(replaced);
+        }
+        Some(opened.held)
     }
 
     /// The same where the known objects are elsewhere, and said to be `before`.
@@ -262,19 +272,24 @@ where
             }
             None => before,
         };
-        Some(self.resolve(taken, before, previous, number, garbage).0)
+        let mut opened = self.resolve(taken, &before, number, garbage);
+        garbage.objects.extend(before.into_object());
+        if opened.is_fresh {
+            opened.held.previous = previous;
+        } else {
+            garbage.objects.extend(previous);
+        }
+        Some(opened.held)
     }
 
-    /// Joins what was given back with the facts. Returns the lease, and the largest number of a change or a list that it
-    /// has seen.
+    /// Joins what was given back with the facts.
     fn resolve(
         &self,
         mut taken: Taken<K, V>,
-        before: Before<Object<V>>,
-        previous: Option<Object<V>>,
+        before: &Before<Object<V>>,
         number: u64,
         garbage: &mut Garbage<K, V>,
-    ) -> (Held<K, V>, u64) {
+    ) -> Opened<K, V> {
         let shard = &self.shards[taken.at.shard];
         let entry = shard.entries.get(taken.at.index);
         let (given_back, judged) = entry.own(&mut taken.tenure, |own| (own.given_back.take(), own.judged));
@@ -283,7 +298,7 @@ where
             tenure: taken.tenure,
             key: taken.key,
             deltas: DeltaList::new(),
-            previous,
+            previous: None,
             attempts: 1,
             initial: false,
             debts: Debts::default(),
@@ -291,29 +306,17 @@ where
             thread: 0,
         };
         let mut facts = taken.facts;
-        let mut shown = DeltaList::new();
+        let (mut shown, mut is_fresh) = (DeltaList::new(), true);
         if let Some(given_back) = given_back {
             let given_back = *given_back;
             held.debts = given_back.debts;
             held.attempts = given_back.attempts + 1;
-            if !given_back.deltas.is_empty() {
-                garbage.objects.extend(std::mem::replace(&mut held.previous, given_back.previous));
-                shown = given_back.deltas;
-            }
+            is_fresh = given_back.deltas.is_empty();
+            (shown, held.previous) = (given_back.deltas, given_back.previous);
             facts.insert_many(0, given_back.facts);
         }
-        let mut settled = number.max(judged);
-        let mut judged = DeltaList::new();
-        for chain::Taken { fact, object } in facts {
-            if fact.debt != 0 {
-                held.debts.add(fact.debt, 1);
-            }
-            let void = fact.is_superseded(settled);
-            settled = settled.max(fact.settled);
-            let delta = RawDelta { kind: fact.kind, object, absorbed: fact.absorbed };
-            if void { garbage.deltas.push(delta) } else { judged.push(delta) }
-        }
-        let resolved = resolve(&before, shown, judged, self.compression);
+        let (facts, settled) = judge(facts, number.max(judged), &mut held.debts, &mut garbage.deltas);
+        let resolved = resolve(before, shown, facts, self.compression);
         if !resolved.merged.is_empty() {
             // Relaxed: only the count matters.
             shard.merged.fetch_add(resolved.merged.len() as u64, Ordering::Relaxed);
@@ -321,14 +324,13 @@ where
         }
         held.deltas = resolved.deltas;
         held.initial = self.replaces.owes_first(&held.debts);
-        garbage.objects.extend(before.into_object());
         let exists = known_after(&held.deltas).is_some();
         let newest = if exists { Newest::Live } else { Newest::Deleted };
         entry.own(&mut held.tenure, |own| own.judged = settled);
         if newest != taken.newest {
             self.correct(&held, newest);
         }
-        (held, settled)
+        Opened { held, settled, is_fresh }
     }
 
     /// The word said what the facts were; now it is known what they came to (a tombstone may come to nothing).
@@ -373,6 +375,35 @@ where
             self.shards[held.shard].tidy();
         }
     }
+}
+
+/// A lease whose facts are resolved.
+struct Opened<K, V> {
+    held: Held<K, V>,
+    /// The largest number of a change or a list that it has seen.
+    settled: u64,
+    /// No lease has shown any of its deltas.
+    is_fresh: bool,
+}
+
+/// Sorts out what must not come after something newer, and what is owed for. Returns the rest, and the largest number.
+fn judge<V>(
+    facts: Facts<V>,
+    mut settled: u64,
+    debts: &mut Debts,
+    void: &mut Vec<RawDelta<Object<V>>>,
+) -> (DeltaList<Object<V>>, u64) {
+    let mut good = DeltaList::new();
+    for chain::Taken { fact, object } in facts {
+        if fact.debt != 0 {
+            debts.add(fact.debt, 1);
+        }
+        let superseded = fact.is_superseded(settled);
+        settled = settled.max(fact.settled);
+        let delta = RawDelta { kind: fact.kind, object, absorbed: fact.absorbed };
+        if superseded { void.push(delta) } else { good.push(delta) }
+    }
+    (good, settled)
 }
 
 impl<K, V> Taken<K, V> {

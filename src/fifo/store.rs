@@ -32,7 +32,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     pub(super) fn wake_consumers(&self, keys: usize) {
         let panicked = match keys {
             usize::MAX => self.consumers.notify_all(),
-            keys => self.consumers.notify(keys),
+            // Whoever puts a key in line does so by a read-modify-write.
+            keys => self.consumers.notify_after_rmw(keys),
         };
         if panicked {
             self.report(&ErrorEvent::WakerPanicked);

@@ -6,7 +6,7 @@ use super::cell::{Cell, Claim, Departure, Handle, Pinned};
 use super::word::{State, Word};
 use super::{Waiters, registry};
 use crate::sync::atomic::{Ordering, fence};
-use crate::sync::{pause_point, planted};
+use crate::sync::{fence_after_rmw, pause_point, planted};
 
 /// So many spinning waiters are preferred to a sleeping one, one after the other.
 const PREFERRED: u32 = 16;
@@ -21,7 +21,27 @@ impl Waiters {
     /// that had nobody to tell.
     #[inline]
     pub(crate) fn notify(&self, n: usize) -> bool {
-        if !self.anybody() || n == 0 {
+        if !planted("no notifier fence") {
+            // SeqCst fence: pairs with that in register (I4). What was published before is seen by whoever is not
+            // seen registered below.
+            fence(Ordering::SeqCst);
+        }
+        self.notify_fenced(n)
+    }
+
+    /// The same for who has published by a read-modify-write, and has stored nothing since.
+    #[inline]
+    pub(crate) fn notify_after_rmw(&self, n: usize) -> bool {
+        if !planted("no notifier fence") {
+            // As in `notify`, for less.
+            fence_after_rmw();
+        }
+        self.notify_fenced(n)
+    }
+
+    #[inline]
+    fn notify_fenced(&self, n: usize) -> bool {
+        if n == 0 || !self.anybody() {
             return false;
         }
         self.wake(n);
@@ -31,6 +51,10 @@ impl Waiters {
     /// Wakes everybody who registered before. For what all must see, such as a close. Whether a waker panicked.
     #[inline]
     pub(crate) fn notify_all(&self) -> bool {
+        if !planted("no notifier fence") {
+            // SeqCst fence: as in `notify`.
+            fence(Ordering::SeqCst);
+        }
         if !self.anybody() {
             return false;
         }
@@ -45,11 +69,6 @@ impl Waiters {
     }
 
     fn anybody(&self) -> bool {
-        if !planted("no notifier fence") {
-            // SeqCst fence: pairs with that in register (I4). What was published before is seen by whoever is not
-            // seen registered below.
-            fence(Ordering::SeqCst);
-        }
         pause_point("notify: fence");
         // Relaxed: ordered by the fence.
         self.sleepers.load(Ordering::Relaxed) != 0
