@@ -161,10 +161,7 @@ impl Table {
         let mut len = Some(len);
         // Repeats only if somebody else put a node there or removed a neighbour.
         loop {
-            let place: Place<'_> = match list.search(start, order, &mut eq) {
-                Err(equal) => return Err(equal),
-                Ok(place) => place,
-            };
+            let place: Place<'_> = list.search(start, order, &mut eq)?;
             if place.passed > LONG {
                 // Before the node is linked, as it may panic (I7).
                 if len.take().is_some_and(|len| len() > self.buckets()) {
