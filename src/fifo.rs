@@ -26,6 +26,8 @@ mod replaces;
 mod resync;
 mod shard;
 mod store;
+#[cfg(all(test, not(delta_fifo_loom)))]
+mod tests;
 mod wait;
 mod word;
 

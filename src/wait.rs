@@ -119,6 +119,12 @@ impl Waiters {
         }
     }
 
+    /// Whether somebody sleeps, and does not spin.
+    #[cfg(all(test, not(delta_fifo_loom)))]
+    pub(crate) fn has_sleeping(&self) -> bool {
+        self.registry.cells().any(|cell| cell.peek().state() == State::Waiting)
+    }
+
     /// Registers a waiter, with its old ticket if it has one.
     fn register(&self, handle: Handle, ticket: Option<u64>, state: State) -> Place<'_> {
         // Relaxed: tickets are told apart and ordered by the RMWs on this one counter.

@@ -30,6 +30,7 @@ impl Batch {
     pub(super) fn owe(&self) {
         // Relaxed: the push of the fact publishes both, to whoever takes them away.
         self.undelivered.fetch_add(1, Relaxed);
+        pause_point("replaces: owing");
         self.outstanding.fetch_add(1, Relaxed);
     }
 

@@ -17,6 +17,7 @@ use crate::slab::Index;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
+use crate::sync::pause_point;
 use crate::table::Position;
 
 use super::DeltaFifo;
@@ -120,8 +121,10 @@ where
         if self.closing.closed.swap(true, Ordering::AcqRel) {
             return false;
         }
+        pause_point("close: flagged");
         let progress = self.replaces.close();
         after_grace(&self.closing.sealed);
+        pause_point("close: seal ordered");
         let _ = self.closing.hasten();
         // Records stay, as an `upsert` that has not seen the cut yet may ask for them.
         self.promote_all(&epoch::pin());
@@ -134,6 +137,7 @@ where
         self.close_now();
         // Release: pairs with `is_discarding`.
         self.closing.discarding.store(true, Ordering::Release);
+        pause_point("discard: flagged");
         // From here on nobody gives anything back who has not seen that it is to be thrown away.
         let seen = Arc::new(AtomicBool::new(false));
         after_grace(&seen);
@@ -180,6 +184,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let word = entry.word();
             if let Some(seized) = word.seize() {
                 let Some(mut tenure) = entry.begin(index, word, seized) else { continue };
+                pause_point("discard: seized");
                 // Relaxed: as in `lease`.
                 shard.gone.taken.fetch_add(1, Ordering::Relaxed);
                 let given_back = entry.own(&mut tenure, |own| own.given_back.take());
@@ -195,6 +200,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             }
             // Dirty: the lease goes on.
             if entry.drain(word, word.drained()) {
+                pause_point("discard: drained");
                 return Some(self.throw_dirty(number, index, word));
             }
         }
@@ -265,6 +271,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 Err(back) => tenure = back,
             }
         };
+        pause_point("discard: ended");
         let dirty = word.newest().map(|_| self.throw_dirty(number, index, word));
         shard.retire_entry(index, guard);
         self.ended(number);

@@ -43,7 +43,9 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         loop {
             let word = entry.word();
             let Some(next) = word.due(at.generation) else { return };
+            pause_point("promote: before the exchange");
             if entry.advance(word, next) {
+                pause_point("promote: due");
                 return self.put_in_line(ToLink::new(at.shard, at.index, next), guard);
             }
         }

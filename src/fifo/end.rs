@@ -180,10 +180,12 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 Err(back) => tenure = back,
             }
         };
+        pause_point("finish: ended");
         if word.state() == State::Retired {
             of.retire_entry(index, guard);
         }
         self.ended(shard);
+        pause_point("finish: counted");
         if word.state() == State::Linking && !planted("a dirty key is left alone") {
             self.link(ToLink::new(shard, index, word), guard);
         }
@@ -238,6 +240,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             }
         };
         counted.stands();
+        pause_point("give back: ended");
         self.ended(shard);
         let link = ToLink::new(shard, index, word);
         match until {

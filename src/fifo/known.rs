@@ -38,9 +38,11 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                     Reserved::WasAbsent => {
                         // Relaxed: only the count matters.
                         shard.absent.fetch_sub(1, Ordering::Relaxed);
+                        pause_point("known: record reserved");
                         return index;
                     }
                     Reserved::Gone => {
+                        pause_point("known: record is gone");
                         shard.known.remove(&shard.records, index, guard);
                         continue;
                     }
@@ -48,6 +50,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             }
             let index = shard.records.take();
             shard.records.get(index).prepare(key.clone());
+            pause_point("known: record prepared");
             let mut unused = Unused { shard, index, used: false };
             unused.used = shard.insert_record(hash, index, guard).is_ok();
             if unused.used {
@@ -72,6 +75,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             (_, None) => {
                 // Relaxed: counted before it shows, so that the count is never too low.
                 shard.absent.fetch_add(1, Ordering::Relaxed);
+                pause_point("known: absence counted");
                 record.set(&State::Absent)
             }
         };
@@ -112,6 +116,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
     fn remove_absent(&self, shard: &Shard<K, V>, index: Index, guard: &Guard) {
         if shard.records.get(index).remove() {
+            pause_point("known: record removed");
             // Relaxed: only the count matters.
             shard.absent.fetch_sub(1, Ordering::Relaxed);
             shard.retire_record(index, guard);

@@ -63,6 +63,7 @@ impl Limbo {
                 Err(seen) => head = seen,
             }
         };
+        pause_point("limbo: retired");
         if count >= BATCH {
             self.collect(guard);
         }
@@ -80,6 +81,7 @@ impl Limbo {
         self.waiting.store(first, Ordering::Relaxed);
         // Release: pairs with `claim` (Acquire); publishes the batch to who finds it Ripe.
         self.phase.store(WAITING, Ordering::Release);
+        pause_point("limbo: waiting");
         let phase = Arc::clone(&self.phase);
         let ripen = move || {
             // AcqRel: what was done under the guards that have ended happens before the recycling (L3), and the batch
@@ -108,6 +110,7 @@ impl Limbo {
         }
         // Relaxed: published by the phase.
         let first = Index::new(self.waiting.load(Ordering::Relaxed));
+        pause_point("limbo: ripe");
         // Release: pairs with `claim`.
         self.phase.store(IDLE, Ordering::Release);
         pause_point("limbo: recycling");

@@ -5,9 +5,9 @@ use crossbeam_queue::SegQueue;
 
 use crate::key_queue::{Handle, KeyQueue, OutOfMemory, Room};
 use crate::slab::Index;
-use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::epoch::Guard;
+use crate::sync::{CachePadded, pause_point};
 
 use super::word::GENERATION_BITS;
 
@@ -92,6 +92,7 @@ impl Lines {
         // Relaxed: raised first, so that it is never less than what a pop can find; that a consumer sees it is seen to by
         // the wake-up that follows.
         self.front_len.fetch_add(1, Ordering::Relaxed);
+        pause_point("front: counted");
         self.front.push(at.handle());
     }
 
@@ -100,6 +101,7 @@ impl Lines {
         // Relaxed: as above.
         if self.front_len.load(Ordering::Relaxed) != 0 {
             if let Some(handle) = self.front.pop() {
+                pause_point("front: popped");
                 self.front_len.fetch_sub(1, Ordering::Relaxed);
                 return Some((At::of(handle), false));
             }
@@ -139,6 +141,7 @@ impl Background {
             return from_first.map(|handle| (At::of(handle), false));
         }
         if let Some(handle) = self.line.pop(guard) {
+            pause_point(\"lines: background popped\");
             self.since.store(0, Ordering::Relaxed);
             return Some((At::of(handle), true));
         }

@@ -89,6 +89,7 @@ impl Marks {
         let number = (self.newest.load(Relaxed) >> 1) + 1;
         // AcqRel: pairs with `newest` (Acquire): what the caller did before comes before whatever reads the number.
         let unread = self.newest.swap(number << 1, AcqRel) & READ == 0;
+        pause_point("marks: numbered");
         // I1.
         let dropped = if unread { kept.pop_back() } else { None };
         kept.push_back((number, version));
@@ -107,6 +108,7 @@ impl Marks {
         let reported = self.reported.load(Relaxed).max(through);
         // Release: pairs with `is_processed` (Acquire); publishes what the caller saw completed.
         self.reported.store(reported, weaken("reported relaxed", Release));
+        pause_point("marks: reported");
         let passed = kept.partition_point(|(number, _)| *number < reported);
         let passed: Vec<_> = kept.drain(..passed).collect();
         let version =

@@ -138,6 +138,7 @@ where
         self.promote(&guard);
         while popping.batch.len() < max {
             let Some((at, from_background)) = popping.next(max, &guard) else { break };
+            pause_point("pop: out of the line");
             let Some(taken) = self.lease(at, from_background) else {
                 if from_background {
                     self.lines.was_stale();
@@ -227,6 +228,7 @@ where
         });
         let mut opened = self.resolve(taken.take()?, &before, record.number(), garbage);
         record.raise(opened.settled);
+        pause_point("known: number raised");
         // Nothing in the deltas: what is known stays.
         let deltas = &opened.held.deltas;
         let newest = if deltas.is_empty() { before.object() } else { known_after(deltas) };
@@ -339,6 +341,7 @@ where
         // Repeats when a fact has come.
         loop {
             let word = entry.word();
+            pause_point("lease: before the correction");
             if entry.correct(&held.tenure, word, word.resolved(newest)) {
                 return;
             }

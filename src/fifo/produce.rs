@@ -8,6 +8,7 @@ use crate::error::{BoxError, ChangeAllError, ChangeError, ChangeErrorKind};
 use crate::raw::RawQueue;
 use crate::resolve::Before;
 use crate::sync::epoch::{self, Guard};
+use crate::sync::pause_point;
 
 use super::DeltaFifo;
 use super::fact::Fact;
@@ -156,6 +157,7 @@ where
         if self.closing.is_closed() {
             return Offered::Closed;
         }
+        pause_point("offer: not closed");
         let shard = self.shard_of(offer.hash);
         let mut push = Push {
             shard,

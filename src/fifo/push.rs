@@ -242,6 +242,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if !entry.advance(word, next) {
                 continue;
             }
+            pause_point("push: appended");
             push.publish();
             if !matches!(plan, Merge::Top(_)) {
                 let merged = word.newest().expect("merged with something");
@@ -289,6 +290,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         pause_point("push: entry prepared");
         match shard.insert_entry(push.hash, index, guard) {
             Ok(()) => {
+                pause_point("push: entry inserted");
                 std::mem::forget(unused);
                 push.fresh = held.zip(listed_key).map(|(held, key)| Fresh { held, key, index, word });
                 push.publish();
@@ -310,6 +312,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let record = shard.find_record(push.hash, &key, guard);
         let number = record.map_or(0, |record| shard.records.get(record).number());
         let newer = push.fact.is_superseded(number);
+        pause_point("push: record looked up");
         if newer {
             Fact::make_void(held.head());
         }
@@ -393,6 +396,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             // Release: whoever reads the number has seen what led to it. If the fact is taken meanwhile, this change is one
             // that came just before that.
             grip.head().settled.fetch_max(number, Ordering::Release);
+            pause_point("push: number raised");
             // SeqCst fence: pairs with that in `lease`: either it reads the raised number, or this sees that it has the fact.
             fence(Ordering::SeqCst);
         }
@@ -413,6 +417,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if survivor.carrier == Some(index) {
                 continue; // its reference is the survivor's now
             }
+            pause_point("push: letting go");
             let Taken { object, .. } = chain::take_one(objects, index);
             match object {
                 Some(object) if fact.carrier.is_some() && fact.carrier == survivor.carrier => {
@@ -575,6 +580,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
             if !same || word.state() != State::Linking || word.is_background() != link.background {
                 return;
             }
+            pause_point("link: before the mark");
             if entry.advance(word, word.linked()) {
                 return;
             }

@@ -143,6 +143,7 @@ impl<K> Record<K> {
             let State::Object(index) = self.state() else { return None };
             pause_point("record: version read");
             if let Some(object) = objects.hold(index) {
+                pause_point("record: object held");
                 if matches!(self.state(), State::Object(now) if now == index) {
                     return Some(object);
                 }

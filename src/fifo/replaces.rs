@@ -182,6 +182,7 @@ impl Replaces {
         let cut = Arc::new(AtomicBool::new(false));
         book.open.push(Running { number, scope, streaming, cut: Arc::clone(&cut) });
         self.batches.insert(number, Batch::new());
+        pause_point("replaces: in the book");
         for first in self.in_scope(scope) {
             first.begin(number);
         }
@@ -201,6 +202,7 @@ impl Replaces {
             return false;
         };
         running.streaming = false;
+        pause_point("replaces: committing");
         self.publish_open(&book);
         true
     }
@@ -251,7 +253,9 @@ impl Replaces {
     fn drop_one(&self, book: &mut Book, number: u64) {
         // I4.
         self.firsts.iter().for_each(|first| first.abort(number));
+        pause_point("replaces: first dropped");
         self.batches.remove(&number);
+        pause_point("replaces: batch dropped");
         self.strike(book, number);
     }
 
@@ -267,6 +271,7 @@ impl Replaces {
         let oldest = book.open.first().map_or(NONE_OPEN, |running| running.number);
         // Release: pairs with `oldest_open` and `running` (Acquire); publishes what an ended replace has appended.
         self.oldest_open.store(oldest, Release);
+        pause_point("replaces: oldest published");
         self.running.store(book.open.iter().any(|running| !running.streaming), Release);
     }
 

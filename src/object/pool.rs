@@ -93,6 +93,7 @@ impl<T, H: Default> Home<T, H> {
         loop {
             // Relaxed: the exchange publishes it.
             link.store(top as u32, Relaxed);
+            pause_point("dead: link written");
             let new = ((top & !(ONE - 1)) + ONE * u64::from(count)) | u64::from(first.get());
             let publish = weaken("the dead are pushed by a relaxed exchange", Release);
             // Release: pairs with `bury_dead` (Acquire); publishes the links and the bodies. Relaxed: on failure the top is
@@ -229,6 +230,7 @@ impl<T, H: Default> Pool<T, H> {
         // the stack is changed by read-modify-writes only.
         let dead = self.home().dead.swap(0, weaken("the dead are taken by a relaxed swap", Acquire));
         let Some(first) = Index::new(dead as u32) else { return };
+        pause_point("bury: taken");
         let mut burial =
             Burial { home: self.home(), first, last: first, rest: Some(first), left: (dead >> 32) as u32 };
         while let Some(index) = burial.rest {

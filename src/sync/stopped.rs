@@ -1,4 +1,4 @@
-//! Stops a thread at a [`pause_point`](super::pause_point) until a test opens the gate.
+//! Stops a thread at a [`pause_point`](super::pause_point) until a test opens the gate; writes down which a thread passes.
 
 use std::cell::RefCell;
 
@@ -8,11 +8,19 @@ use super::atomic::{AtomicBool, Ordering};
 #[derive(Clone)]
 pub(crate) struct Gate {
     open: Arc<AtomicBool>,
+    /// Not a subject of models.
+    reached: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Gate { open: Arc::new(AtomicBool::new(false)) }
+        Gate { open: Arc::new(AtomicBool::new(false)), reached: std::sync::Arc::default() }
+    }
+
+    /// Whether a thread stands, or has stood, before the gate.
+    #[cfg(not(delta_fifo_loom))]
+    pub(crate) fn is_reached(&self) -> bool {
+        self.reached.load(std::sync::atomic::Ordering::SeqCst)
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -29,16 +37,21 @@ impl Gate {
 
 #[cfg(not(delta_fifo_loom))]
 std::thread_local! {
-    static STOP: RefCell<Option<(&'static str, Gate)>> = const { RefCell::new(None) };
+    static STOP: RefCell<Option<(&'static str, usize, Gate)>> = const { RefCell::new(None) };
 }
 #[cfg(delta_fifo_loom)]
 loom::thread_local! {
-    static STOP: RefCell<Option<(&'static str, Gate)>> = RefCell::new(None);
+    static STOP: RefCell<Option<(&'static str, usize, Gate)>> = RefCell::new(None);
 }
 
 /// The calling thread will stop at the pause point of this name, the first time it gets there.
 pub(crate) fn stop_me_at(name: &'static str, gate: &Gate) {
-    STOP.with(|stop| *stop.borrow_mut() = Some((name, gate.clone())));
+    stop_me_at_passage(name, 0, gate);
+}
+
+/// The same, after it has passed there so many times.
+pub(crate) fn stop_me_at_passage(name: &'static str, passages: usize, gate: &Gate) {
+    STOP.with(|stop| *stop.borrow_mut() = Some((name, passages, gate.clone())));
 }
 
 /// Whether the calling thread has yet to come to its pause point.
@@ -58,7 +71,30 @@ std::thread_local! {
     static DICE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
+/// From now on it is written down which points the calling thread passes.
+#[cfg(not(delta_fifo_loom))]
+pub(crate) fn write_down() {
+    PASSED.set(Some(Vec::new()));
+}
+
+/// The points that the calling thread has passed since.
+#[cfg(not(delta_fifo_loom))]
+pub(crate) fn passed() -> Vec<&'static str> {
+    PASSED.take().expect("it is written down")
+}
+
+#[cfg(not(delta_fifo_loom))]
+std::thread_local! {
+    static PASSED: RefCell<Option<Vec<&'static str>>> = const { RefCell::new(None) };
+}
+
 pub(super) fn at(name: &'static str) {
+    #[cfg(not(delta_fifo_loom))]
+    PASSED.with_borrow_mut(|passed| {
+        if let Some(passed) = passed {
+            passed.push(name);
+        }
+    });
     #[cfg(not(delta_fifo_loom))]
     if DICE.get() != 0 {
         // Knuth's generator; the upper bits are good.
@@ -71,9 +107,17 @@ pub(super) fn at(name: &'static str) {
     }
     let gate = STOP.with(|stop| {
         let mut stop = stop.borrow_mut();
-        if stop.as_ref().is_some_and(|(at, _)| *at == name) { stop.take() } else { None }
+        match &mut *stop {
+            Some((at, 0, _)) if *at == name => stop.take(),
+            Some((at, passages, _)) if *at == name => {
+                *passages -= 1;
+                None
+            }
+            _ => None,
+        }
     });
-    if let Some((_, gate)) = gate {
+    if let Some((_, _, gate)) = gate {
+        gate.reached.store(true, std::sync::atomic::Ordering::SeqCst);
         while !gate.is_open() {
             super::thread::park();
         }

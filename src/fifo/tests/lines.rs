@@ -1,0 +1,76 @@
+//! Handles, and whose turn it is.
+
+use crate::fifo::lines::{At, Lines, SHARD_BITS};
+use crate::fifo::word::GENERATION_BITS;
+use crate::slab::Index;
+use crate::sync::epoch;
+
+fn at(number: u32) -> At {
+    At { shard: 0, index: Index::new(number).expect("not 0"), generation: 1 }
+}
+
+#[test]
+fn a_handle_says_where() {
+    let highest = (1 << (64 - SHARD_BITS - GENERATION_BITS)) - 1;
+    for shard in [0, 1, (1 << SHARD_BITS) - 1] {
+        for index in [1, 2, 0x2AAA_AAAA, highest - 1] {
+            for generation in [0, 1, (1 << GENERATION_BITS) - 1] {
+                let at = At { shard, index: Index::new(index).expect("not 0"), generation };
+                assert_eq!(At::of(at.handle()), at);
+            }
+        }
+    }
+}
+
+/// The numbers of all that is popped.
+fn drain(lines: &Lines) -> Vec<u32> {
+    std::iter::from_fn(|| lines.pop(&epoch::pin())).map(|at| at.index.get()).collect()
+}
+
+#[test]
+fn the_background_has_every_sixteenth_turn() {
+    let lines = Lines::new(true);
+    let guard = epoch::pin();
+    (1..=3).for_each(|number| lines.push(at(number), true, &guard));
+    (101..=140).for_each(|number| lines.push(at(number), false, &guard));
+    let popped = drain(&lines);
+    let turns: Vec<usize> = (0..popped.len()).filter(|turn| popped[*turn] < 100).collect();
+    assert_eq!(turns, [15, 31, 42], "two turns, and the rest when the first line is empty");
+    assert_eq!(popped.len(), 43);
+}
+
+#[test]
+fn a_stale_handle_takes_no_turn() {
+    let lines = Lines::new(true);
+    let guard = epoch::pin();
+    (1..=2).for_each(|number| lines.push(at(number), true, &guard));
+    (101..=140).for_each(|number| lines.push(at(number), false, &guard));
+    (0..15).for_each(|_| _ = lines.pop(&guard));
+    assert_eq!(lines.pop(&guard), Some(at(1)));
+    lines.was_stale();
+    assert_eq!(lines.pop(&guard), Some(at(2)), "the turn is still the background's");
+    assert_eq!(lines.pop(&guard), Some(at(116)));
+    lines.was_stale();
+    assert_eq!(lines.pop(&guard), Some(at(117)), "a stale handle of the first line is nobody's turn");
+}
+
+#[test]
+fn without_a_background_there_is_one_line() {
+    let lines = Lines::new(false);
+    let guard = epoch::pin();
+    (1..=4).for_each(|number| lines.push(at(number), number % 2 == 0, &guard));
+    assert_eq!(drain(&lines), [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_was_put_back_comes_first() {
+    let lines = Lines::new(false);
+    let guard = epoch::pin();
+    lines.push(at(3), false, &guard);
+    lines.push_front(at(1));
+    lines.push_front(at(2));
+    let mut batch = Vec::new();
+    lines.pop_all(8, &mut batch, &guard);
+    assert_eq!(batch, [at(1).handle()], "one by one while there is such");
+    assert_eq!(drain(&lines), [2, 3]);
+}

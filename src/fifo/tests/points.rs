@@ -1,0 +1,113 @@
+//! No pause point is forgotten; and those that one call in hundreds comes to.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::queue::DeltaQueue;
+use crate::sync::stopped::{Gate, stop_me_at};
+
+use super::scenarios;
+use super::stopped::{arrives, go_on, others_go_on};
+use super::witness::{Hashed, World};
+
+/// Where segments are used up, limbos full, and dead objects buried: comes up in a long run only.
+const NOW_AND_THEN: [&str; 12] = [
+    "bury: taken",
+    "give: link written",
+    "limbo: claimed",
+    "limbo: recycling",
+    "limbo: ripe",
+    "limbo: waiting",
+    "pop: first moved",
+    "pop: last moved",
+    "pop: used up",
+    "push: segment linked",
+    "push: segment ready",
+    "take: link read",
+];
+
+/// Why no call is stopped there.
+const NOT_HERE: [(&str, &str); 4] = [
+    ("close: counted", "the drop of the queue: nobody else has it"),
+    ("give: closed", "an object that is dropped after its queue: nobody else has that"),
+    (
+        "notify: claimed a spinning one",
+        "in no call that can be made to meet a spinning waiter; models of `wait`",
+    ),
+    ("wait: asleep after a spin", "in no waiter that can be made to spin; models of `wait`"),
+];
+
+/// The points that stand in the source.
+fn in_source(folder: &Path, points: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("the source is there") {
+        let path = entry.expect("the source can be listed").path();
+        if path.is_dir() {
+            in_source(&path, points);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).expect("the source can be read");
+            let calls = text.split(concat!("pause_point", "(\"")).skip(1);
+            points.extend(calls.filter_map(|call| call.split('"').next()).map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "reads the source")]
+fn every_pause_point_is_known() {
+    let mut found = BTreeSet::new();
+    in_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    let mut known: BTreeSet<String> = NOW_AND_THEN.iter().map(|point| (*point).to_owned()).collect();
+    known.extend(scenarios::all().flat_map(|scenario| scenario.passes).map(|point| (*point).to_owned()));
+    for (point, reason) in NOT_HERE {
+        assert!(
+            known.insert(point.to_owned()),
+            "\"{point}\" is stopped at: it is not true that it is {reason}"
+        );
+    }
+    assert_eq!(found, known);
+}
+
+/// A key of its own.
+const CHURNED: u32 = 5;
+const ENOUGH: u32 = 100_000;
+
+/// The key comes, is deleted twice, and goes, until the thread stands before the gate.
+fn churn(world: &World, gate: &Gate) {
+    let pop = || {
+        if let Ok(lease) = world.queue.try_pop() {
+            if *lease.key() == world.key(CHURNED) { lease.done() } else { world.complete(lease) }
+        }
+    };
+    for _ in 0..ENOUGH {
+        if gate.is_reached() {
+            return;
+        }
+        let _ = world.queue.add(world.key(CHURNED), world.thing());
+        pop();
+        let _ = world.queue.delete_key(world.key(CHURNED));
+        let _ = world.queue.delete(world.key(CHURNED), world.thing());
+        pop();
+    }
+}
+
+#[test]
+fn nobody_waits_where_one_call_in_hundreds_comes() {
+    for point in NOW_AND_THEN {
+        let world = Arc::new(World::new(Hashed::Alike, |builder| builder));
+        let gate = Gate::new();
+        let thread = std::thread::spawn({
+            let (world, gate) = (Arc::clone(&world), gate.clone());
+            move || {
+                stop_me_at(point, &gate);
+                churn(&world, &gate);
+            }
+        });
+        assert!(arrives(&thread, &gate), "\"{point}\" is not reached");
+        others_go_on(point, &world, false, false);
+        go_on(thread, &gate);
+        // What happened to the key is in no book.
+        world.pop_until(world.add(CHURNED).expect("it is open"));
+        Arc::into_inner(world).expect("every thread has ended").end(false);
+    }
+}

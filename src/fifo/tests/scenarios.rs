@@ -1,0 +1,85 @@
+//! The calls in which a thread stops, and the points that each passes.
+
+mod consuming;
+mod deleting;
+mod ending;
+mod lists;
+mod producing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lease::OwnedLease;
+use crate::queue::DeltaQueue;
+
+use super::stopped::{KEY, Prepared, Scenario};
+use super::witness::{Queue, World};
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Scenario> {
+    [producing::SCENARIOS, deleting::SCENARIOS, lists::SCENARIOS, consuming::SCENARIOS, ending::SCENARIOS]
+        .into_iter()
+        .flatten()
+}
+
+/// Keys of the scenarios' own, beside the one that counts.
+const SECOND: u32 = 2;
+const THIRD: u32 = 3;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The first in line, if there is one, as a lease that can be moved.
+fn pop(world: &World) -> Option<OwnedLease<Queue>> {
+    Some(world.queue.try_pop().ok()?.into_owned(&world.queue))
+}
+
+fn popped(world: &World) -> OwnedLease<Queue> {
+    pop(world).expect("a key is in line")
+}
+
+/// Makes the key known.
+fn know(world: &World, name: u32) {
+    world.add(name);
+    world.complete(popped(world));
+}
+
+fn queued(world: &Arc<World>) -> Prepared {
+    world.add(KEY);
+    Prepared::default()
+}
+
+fn known(world: &Arc<World>) -> Prepared {
+    know(world, KEY);
+    Prepared::default()
+}
+
+fn leased(world: &Arc<World>) -> Prepared {
+    world.add(KEY);
+    Prepared { lease: pop(world), ..Prepared::default() }
+}
+
+fn dirty(world: &Arc<World>) -> Prepared {
+    let prepared = leased(world);
+    world.update(KEY);
+    prepared
+}
+
+fn delayed(world: &Arc<World>) -> Prepared {
+    world.add(KEY);
+    popped(world).requeue_after(HOUR);
+    Prepared::default()
+}
+
+/// A consumer that sleeps until the queue is closed.
+fn sleeping(world: &Arc<World>) -> Prepared {
+    let sleeper = std::thread::spawn({
+        let world = Arc::clone(world);
+        move || {
+            while let Ok(lease) = world.queue.pop() {
+                world.complete(lease);
+            }
+        }
+    });
+    world.wait_for_sleeper();
+    Prepared { sleeper: Some(sleeper), ..Prepared::default() }
+}

@@ -1,0 +1,179 @@
+//! How leases, and queues, end.
+
+use super::super::stopped::PLAIN;
+use super::*;
+
+fn lease(prepared: &mut Prepared) -> OwnedLease<Queue> {
+    prepared.lease.take().expect("it was prepared")
+}
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "done",
+        prepare: leased,
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "limbo: retired",
+            "remove: marked",
+            "search: marked",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, of a dirty key",
+        prepare: dirty,
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: reserved",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, of the last key of the first list",
+        prepare: |world| {
+            let list = [(world.key(KEY), world.thing())];
+            drop(world.queue.replace(list).expect("it is the only one"));
+            Prepared { lease: pop(world), ..Prepared::default() }
+        },
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "limbo: retired",
+            "notify: fence",
+            "remove: marked",
+            "replaces: all completed",
+            "replaces: delivered",
+            "replaces: first sync",
+            "search: marked",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "requeue",
+        prepare: leased,
+        call: |_, prepared| lease(prepared).requeue(),
+        passes: &[
+            "give back: before the exchange",
+            "give back: ended",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: reserved",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "requeue, of a dirty key",
+        prepare: dirty,
+        call: |_, prepared| lease(prepared).requeue(),
+        passes: &[
+            "give back: before the exchange",
+            "give back: ended",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: reserved",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "requeue_after",
+        prepare: leased,
+        call: |_, prepared| lease(prepared).requeue_after(HOUR),
+        passes: &[
+            "delay: not noted yet",
+            "delays: counted",
+            "delays: inserted",
+            "give back: before the exchange",
+            "give back: ended",
+            "notify: fence",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "close, with a delayed key",
+        prepare: delayed,
+        call: |world, _| _ = world.queue.close(),
+        passes: &[
+            "close: flagged",
+            "close: seal ordered",
+            "delays: first seen",
+            "delays: removed",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "promote: before the exchange",
+            "promote: due",
+            "push: reserved",
+        ],
+        closes: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "close, with an open stream",
+        prepare: |world| {
+            let replace = world.queue.begin_replace_owned().expect("it is the only one");
+            Prepared { replace: Some(replace), ..Prepared::default() }
+        },
+        call: |world, _| _ = world.queue.close(),
+        passes: &[
+            "close: flagged",
+            "close: seal ordered",
+            "notify: fence",
+            "replaces: batch dropped",
+            "replaces: first dropped",
+            "replaces: oldest published",
+        ],
+        closes: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "close_discard, with a key in line and a dirty one",
+        prepare: |world| {
+            world.add(SECOND);
+            let kept = pop(world);
+            world.add(SECOND);
+            world.add(KEY);
+            Prepared { kept, ..Prepared::default() }
+        },
+        call: |world, _| _ = world.queue.close_discard(),
+        passes: &[
+            "close: flagged",
+            "close: seal ordered",
+            "discard: drained",
+            "discard: ended",
+            "discard: flagged",
+            "discard: seized",
+            "drop: was the last",
+            "give: link written",
+            "limbo: retired",
+            "notify: fence",
+            "remove: marked",
+            "search: marked",
+        ],
+        closes: true,
+        merges: true,
+        ..PLAIN
+    },
+];

@@ -1,0 +1,196 @@
+//! Replaces, resyncs and marks.
+
+use crate::builder::Background;
+
+use super::super::stopped::PLAIN;
+use super::super::witness::Hashed;
+use super::*;
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "replace, the first",
+        call: |world, _| {
+            let list = [(world.key(KEY), world.thing()), (world.key(SECOND), world.thing())];
+            drop(world.queue.replace(list).expect("it is the only one"));
+        },
+        passes: &[
+            "give: link written",
+            "hold: refs read",
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: record looked up",
+            "push: reserved",
+            "replaces: delivered",
+            "replaces: in the book",
+            "replaces: no longer open",
+            "replaces: oldest published",
+            "replaces: owing",
+            "take: chunk made",
+            "take: head read",
+            "take: link read",
+            "take: number drawn",
+            "take: row made",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "replace, with known keys in and not in the list",
+        prepare: |world| {
+            know(world, SECOND);
+            know(world, THIRD);
+            world.update(THIRD);
+            known(world)
+        },
+        call: |world, _| {
+            let list = [(world.key(KEY), world.thing()), (world.key(KEY), world.thing())];
+            drop(world.queue.replace(list).expect("it is the only one"));
+        },
+        passes: &[
+            "give: link written",
+            "hold: refs read",
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: appended",
+            "push: before the exchange",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: record looked up",
+            "push: reserved",
+            "replaces: delivered",
+            "replaces: in the book",
+            "replaces: no longer open",
+            "replaces: oldest published",
+            "replaces: owing",
+            "take: head read",
+            "take: link read",
+            "take: number drawn",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "upsert, of a key in line, and commit",
+        prepare: |world| {
+            know(world, SECOND);
+            world.add(KEY);
+            let replace = world.queue.begin_replace_owned().expect("it is the only one");
+            Prepared { replace: Some(replace), ..Prepared::default() }
+        },
+        call: |world, prepared| {
+            let replace = prepared.replace.take().expect("it has begun");
+            let _ = replace.upsert(world.key(KEY), world.thing());
+            drop(replace.commit());
+        },
+        passes: &[
+            "give: link written",
+            "hold: refs read",
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: appended",
+            "push: before the exchange",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: record looked up",
+            "push: reserved",
+            "replaces: committing",
+            "replaces: delivered",
+            "replaces: no longer open",
+            "replaces: oldest published",
+            "replaces: owing",
+            "take: head read",
+            "take: link read",
+            "take: number drawn",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a replace is begun and dropped",
+        call: |world, _| drop(world.queue.begin_replace().expect("it is the only one")),
+        passes: &[
+            "notify: fence",
+            "replaces: batch dropped",
+            "replaces: first dropped",
+            "replaces: in the book",
+            "replaces: oldest published",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "resync",
+        prepare: known,
+        call: |world, _| _ = world.queue.resync().expect("it is open"),
+        passes: &[
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: reserved",
+            "take: number drawn",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "resync_key, to the background line",
+        world: || World::new(Hashed::Alike, |builder| builder.background(Background::Resync)),
+        prepare: known,
+        call: |world, _| _ = world.queue.resync_key(world.key(KEY)),
+        passes: &[
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "notify: fence",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: reserved",
+            "take: number drawn",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "mark, a change, and processed_through",
+        call: |world, _| {
+            drop(world.queue.mark(1).expect("it is open"));
+            world.add(KEY);
+            let _ = world.queue.processed_through();
+        },
+        passes: &[
+            "first: change",
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: woken",
+            "marks: numbered",
+            "marks: read",
+            "marks: reported",
+            "notify: fence",
+            "offer: not closed",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: reserved",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
+        ],
+        ..PLAIN
+    },
+];

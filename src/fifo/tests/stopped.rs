@@ -1,0 +1,260 @@
+//! A thread stops for good at each point of each call; the others go on. Then it goes on too, and everything adds up.
+//!
+//! Each call is made once with its points written down. They must be those that its scenario says it passes, so a point
+//! that it no longer reaches, or a new one, is a failure and no silent gap. Then it is made anew for every passage.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::known::KnownView;
+use crate::lease::OwnedLease;
+use crate::queue::DeltaQueue;
+use crate::replace::OwnedReplace;
+use crate::sync::stopped::{self, Gate, stop_me_at_passage};
+
+use super::scenarios;
+use super::witness::{Hashed, LONG, Queue, World};
+
+/// The key of the call that stops.
+pub(super) const KEY: u32 = 1;
+/// Keys that nobody else has to do with.
+const OTHERS: [u32; 2] = [1_000, 1_001];
+
+/// What a scenario has prepared for its call.
+#[derive(Default)]
+pub(super) struct Prepared {
+    pub(super) lease: Option<OwnedLease<Queue>>,
+    pub(super) replace: Option<OwnedReplace<Queue>>,
+    /// Somebody else's, which ends when the stopped thread has gone on.
+    pub(super) kept: Option<OwnedLease<Queue>>,
+    /// A consumer that sleeps, until the queue is closed.
+    pub(super) sleeper: Option<JoinHandle<()>>,
+    /// Threads that stand before gates.
+    pub(super) standing: Vec<(JoinHandle<()>, Gate)>,
+}
+
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) world: fn() -> World,
+    pub(super) prepare: fn(&Arc<World>) -> Prepared,
+    pub(super) call: fn(&Arc<World>, &mut Prepared),
+    /// Once for each passage, in any order.
+    pub(super) passes: &'static [&'static str],
+    /// Passed if another thread is slower.
+    pub(super) may_pass: &'static [&'static str],
+    /// Its key counts as leased while it is stopped.
+    pub(super) leased: bool,
+    /// Producers may be refused while it is stopped.
+    pub(super) closes: bool,
+    /// Objects may be merged away.
+    pub(super) merges: bool,
+}
+
+/// Nothing special.
+pub(super) const PLAIN: Scenario = Scenario {
+    name: "",
+    world: || World::new(Hashed::Alike, |builder| builder),
+    prepare: |_| Prepared::default(),
+    call: |_, _| {},
+    passes: &[],
+    may_pass: &[],
+    leased: false,
+    closes: false,
+    merges: false,
+};
+
+/// Ends as soon as the thread has come to the gate or to its end. Whether it stands before the gate.
+pub(super) fn arrives(thread: &JoinHandle<()>, gate: &Gate) -> bool {
+    let until = Instant::now() + LONG;
+    while !gate.is_reached() && !thread.is_finished() {
+        assert!(Instant::now() < until, "neither at its point nor at its end");
+        thread::sleep(Duration::from_micros(20));
+    }
+    gate.is_reached()
+}
+
+pub(super) fn go_on(thread: JoinHandle<()>, gate: &Gate) {
+    gate.open();
+    thread.thread().unpark();
+    thread.join().expect("the stopped call ends well");
+}
+
+/// Makes a call in a thread that stops at its `passage`th passage of a point.
+pub(super) fn stop_in(
+    world: &Arc<World>,
+    point: &'static str,
+    passage: usize,
+    call: impl FnOnce(&Arc<World>) + Send + 'static,
+) -> (JoinHandle<()>, Gate) {
+    let (gate, world) = (Gate::new(), Arc::clone(world));
+    let thread = thread::spawn({
+        let gate = gate.clone();
+        move || {
+            stop_me_at_passage(point, passage, &gate);
+            call(&world);
+        }
+    });
+    (thread, gate)
+}
+
+/// Fails if it does not end: then somebody waits for the stopped thread.
+fn in_time(what: &str, step: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        step();
+        let _ = done.send(());
+    });
+    match ended.recv_timeout(LONG) {
+        Ok(()) => thread.join().expect("it has ended well"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            resume_unwind(thread.join().expect_err("it has panicked"));
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: the others wait for the stopped thread"),
+    }
+}
+
+/// Everything that must not wait for anybody, twice: what the first round leaves behind is met by the second.
+fn others(world: &World, leased: bool, closes: bool) {
+    for _ in 0..2 {
+        let mut newest = Vec::new();
+        for name in [OTHERS[0], KEY, OTHERS[1]] {
+            world.update(name);
+            world.delete(name);
+            world.apply(name);
+            newest.push((name, world.add(name)));
+        }
+        for (name, number) in newest {
+            match number {
+                Some(number) if name != KEY || !leased => world.pop_until(number),
+                Some(_) => {}
+                None => assert!(closes, "refused"),
+            }
+            if let Some(number) = number.filter(|_| name != KEY && world.queue.keeps_known()) {
+                assert_eq!(world.queue.known().get_with(&name, |thing| thing.number), Some(number));
+                assert_eq!(world.queue.snapshot().get_with(&name, |thing| thing.number), Some(number));
+            }
+        }
+        while let Ok(lease) = world.queue.try_pop() {
+            world.complete(lease);
+        }
+        let _ = (world.queue.known().get_with(&KEY, |_| ()), world.queue.known().iter().count());
+        let _ = (world.queue.pending_len(), world.queue.leased_len(), world.queue.has_synced());
+        let _ = (world.queue.has_delivered(), world.queue.is_closed(), world.queue.merged());
+    }
+    world.delete(OTHERS[0]);
+    while let Ok(lease) = world.queue.try_pop() {
+        world.complete(lease);
+    }
+    assert!(closes || !world.queue.known().contains(&OTHERS[0]));
+}
+
+pub(super) fn others_go_on(what: &str, world: &Arc<World>, leased: bool, closes: bool) {
+    let world = Arc::clone(world);
+    in_time(what, move || others(&world, leased, closes));
+}
+
+fn finish(scenario: &Scenario, world: Arc<World>, mut prepared: Prepared) {
+    for (thread, gate) in std::mem::take(&mut prepared.standing) {
+        go_on(thread, &gate);
+    }
+    for lease in prepared.lease.take().into_iter().chain(prepared.kept.take()) {
+        world.complete(lease);
+    }
+    let sleeper = prepared.sleeper.take();
+    drop(prepared);
+    if let Some(sleeper) = sleeper {
+        world.queue.close();
+        sleeper.join().expect("the sleeper ends well");
+    }
+    let world = Arc::into_inner(world).expect("every thread has ended");
+    let merges = scenario.merges;
+    in_time(scenario.name, move || world.end(merges));
+}
+
+/// The points that the call passes, when nobody stops.
+fn passages(scenario: &'static Scenario) -> Vec<&'static str> {
+    let world = Arc::new((scenario.world)());
+    let mut prepared = (scenario.prepare)(&world);
+    let passed = thread::scope(|scope| {
+        let call = scope.spawn(|| {
+            stopped::write_down();
+            (scenario.call)(&world, &mut prepared);
+            stopped::passed()
+        });
+        call.join().expect("the call ends well")
+    });
+    finish(scenario, world, prepared);
+    passed
+}
+
+fn stop_at(scenario: &'static Scenario, point: &'static str, passage: usize) {
+    let what = format!("{}, stopped at \"{point}\", passage {passage}", scenario.name);
+    let world = Arc::new((scenario.world)());
+    let mut prepared = (scenario.prepare)(&world);
+    let (lent, back) = mpsc::channel();
+    let mut moved =
+        Prepared { lease: prepared.lease.take(), replace: prepared.replace.take(), ..Prepared::default() };
+    let (thread, gate) = stop_in(&world, point, passage, move |world| {
+        (scenario.call)(world, &mut moved);
+        let _ = lent.send(moved);
+    });
+    assert!(arrives(&thread, &gate), "{what}: not reached");
+    let going_on =
+        catch_unwind(AssertUnwindSafe(|| others_go_on(&what, &world, scenario.leased, scenario.closes)));
+    go_on(thread, &gate);
+    assert!(going_on.is_ok(), "{what}");
+    let moved = back.recv().expect("the call has ended well");
+    (prepared.lease, prepared.replace) = (moved.lease, moved.replace);
+    finish(scenario, world, prepared);
+}
+
+/// So many passages of one point are tried, besides the last.
+const TRIED: usize = 3;
+
+pub(super) fn run(scenario: &'static Scenario) {
+    let passed = passages(scenario);
+    let (mut found, mut said) = (passed.clone(), scenario.passes.to_vec());
+    found.retain(|point| !scenario.may_pass.contains(point));
+    found.sort_unstable();
+    said.sort_unstable();
+    found.dedup();
+    assert_eq!(found, said, "{}: what it passes is not what its scenario says", scenario.name);
+    for point in found {
+        let count = passed.iter().filter(|passed| **passed == point).count();
+        for passage in (0..count).filter(|passage| *passage < TRIED || passage + 1 == count) {
+            stop_at(scenario, point, passage);
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_thread() {
+    let wanted = std::env::var("DELTA_FIFO_SCENARIO").unwrap_or_default();
+    let mut failures = Vec::new();
+    for scenario in scenarios::all().filter(|scenario| scenario.name.contains(&*wanted)) {
+        if catch_unwind(|| run(scenario)).is_err() {
+            failures.push(scenario.name);
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn who_goes_on_late_marks_no_later_generation() {
+    let world = Arc::new((PLAIN.world)());
+    let add = |world: &Arc<World>| _ = world.add(KEY);
+    let (linker, woken) = stop_in(&world, "link: woken", 0, add);
+    assert!(arrives(&linker, &woken));
+    let lease = world.queue.try_pop().expect("it is in line").into_owned(&world.queue);
+    world.update(KEY);
+    let (ender, ended) = stop_in(&world, "finish: ended", 0, |world| world.complete(lease));
+    assert!(arrives(&ender, &ended));
+    // The key is half in line once more. The first to have put it there now says that it stands there.
+    go_on(linker, &woken);
+    others_go_on("the second half of a second generation", &world, false, false);
+    go_on(ender, &ended);
+    Arc::into_inner(world).expect("every thread has ended").end(false);
+}
