@@ -1,8 +1,6 @@
 //! The lines in which keys stand: the first, the background line, and keys that were given back by a pop that came to
 //! nothing. What stands in them are handles; whether one is still good is said by the entry's word.
 
-use crossbeam_queue::SegQueue;
-
 use crate::key_queue::{Handle, KeyQueue, OutOfMemory, Room};
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -49,10 +47,10 @@ const BACKGROUND_TURN: usize = 16;
 pub(super) struct Lines {
     first: KeyQueue,
     background: Option<Background>,
-    /// Keys of pops that panicked: they keep their place, before all others. Rare, so a queue of its own is asked only
+    /// Keys of pops that panicked: they keep their place, before all others. Rare, so a line of its own is asked only
     /// if this says that there is something in it.
     front_len: CachePadded<AtomicUsize>,
-    front: SegQueue<Handle>,
+    front: KeyQueue,
 }
 
 struct Background {
@@ -69,7 +67,7 @@ impl Lines {
             background: background
                 .then(|| Background { line: line(), since: CachePadded::new(AtomicUsize::new(0)) }),
             front_len: CachePadded::new(AtomicUsize::new(0)),
-            front: SegQueue::new(),
+            front: line(),
         }
     }
 
@@ -88,19 +86,19 @@ impl Lines {
     }
 
     /// Before all others.
-    pub(super) fn push_front(&self, at: At) {
+    pub(super) fn push_front(&self, at: At, guard: &Guard) {
         // Relaxed: raised first, so that it is never less than what a pop can find; that a consumer sees it is seen to by
         // the wake-up that follows.
         self.front_len.fetch_add(1, Ordering::Relaxed);
         pause_point("front: counted");
-        self.front.push(at.handle());
+        self.front.push(at.handle(), &mut Room::new(), guard).unwrap_or_else(|OutOfMemory| no_memory());
     }
 
     /// The first handle, by whose turn it is; and whether it stood in the background.
     pub(super) fn pop(&self, guard: &Guard) -> Option<(At, bool)> {
         // Relaxed: as above.
         if self.front_len.load(Ordering::Relaxed) != 0 {
-            if let Some(handle) = self.front.pop() {
+            if let Some(handle) = self.front.pop(guard) {
                 pause_point("front: popped");
                 self.front_len.fetch_sub(1, Ordering::Relaxed);
                 return Some((At::of(handle), false));

@@ -117,7 +117,7 @@ impl<K: Hash + Eq, V, S> Drop for Popping<'_, K, V, S> {
             self.queue.untake(taken, !self.to_tail, &guard);
         }
         for handle in std::mem::take(&mut self.handles).into_iter().rev() {
-            self.queue.lines.push_front(At::of(handle));
+            self.queue.lines.push_front(At::of(handle), &guard);
             self.queue.wake_consumers(1);
         }
     }
@@ -483,7 +483,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         }
         let Some(link) = self.end_given_back(shard, tenure, newest, background, None) else { return };
         if in_front {
-            self.lines.push_front(link.at);
+            self.lines.push_front(link.at, guard);
             self.wake_consumers(1);
             self.mark_queued(link);
         } else {

@@ -67,8 +67,8 @@ fn what_was_put_back_comes_first() {
     let lines = Lines::new(false);
     let guard = epoch::pin();
     lines.push(at(3), false, &guard);
-    lines.push_front(at(1));
-    lines.push_front(at(2));
+    lines.push_front(at(1), &guard);
+    lines.push_front(at(2), &guard);
     let mut batch = Vec::new();
     lines.pop_all(8, &mut batch, &guard);
     assert_eq!(batch, [at(1).handle()], "one by one while there is such");

@@ -81,6 +81,14 @@ fn r4_the_version_owns_one_reference() {
     assert_eq!((key.map(|key| *key), Arc::strong_count(&second)), (Some(1), 1));
 }
 
+/// What the queue's documentation says of memory that waits for a stopped thread.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn an_entry_takes_128_bytes_and_a_record_48() {
+    use crate::fifo::entry::Entry;
+    assert_eq!((size_of::<Entry<String, [u64; 100]>>(), size_of::<Record<String>>()), (128, 48));
+}
+
 #[test]
 fn l_slots_come_back_after_their_grace_period_and_once() {
     let (limbo, slots) = (Limbo::new(), Slab::<Record<u8>>::new());

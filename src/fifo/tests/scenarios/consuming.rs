@@ -206,6 +206,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "notify: fence",
             "pop: out of the line",
             "pop: read",
+            "push: reserved",
         ],
         leased: true,
         ..PLAIN
@@ -228,6 +229,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "lease: before the exchange",
             "lease: begun",
             "pop: out of the line",
+            "pop: read",
             "take: number drawn",
         ],
         leased: true,
