@@ -69,6 +69,10 @@ type Objects<V> = Pool<V, FactHead>;
 
 /// The lock-free, sharded DeltaFIFO.
 ///
+/// Keys are spread over shards by their hashes, each with a table of its pending keys, one of the known objects, and the
+/// memory of both; one line leads through all of them. No call of a producer or a consumer takes a lock: see *Progress*
+/// below, line by line.
+///
 /// ```
 /// use delta_fifo::{DeltaFifo, DeltaQueue, KnownView};
 ///
@@ -82,6 +86,8 @@ type Objects<V> = Pool<V, FactHead>;
 /// assert_eq!(queue.pending_len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc = ""]
+#[doc = include_str!("fifo/progress.md")]
 pub struct DeltaFifo<K, V, S = RandomState> {
     shards: Box<[Shard<K, V>]>,
     lines: Lines,

@@ -18,14 +18,15 @@
 //!
 //! # First sync and handles
 //!
-//! Each replace counts the keys it touched and that are not completed; a key that is pending twice is counted once, and a
-//! requeue carries the debt along. `has_synced` is the first such count at zero, a handle that is waited for is another.
+//! Each replace counts the keys (the sharded queue: the facts) that it touched and that are not completed; in the mutex queue a
+//! key that is pending twice is counted once; a requeue carries the debt along. `has_synced` is the first such count at zero, a handle that is waited for is another.
 //! A count that nobody can ask for any more is dropped, so that relists without consumers cost no memory.
 //!
 //! # Marks
 //!
-//! A key remembers the newest mark at the time of its oldest uncompleted delta; keys are counted in buckets by that
-//! number, and the first bucket with a key in it is as far as processing got: O(1) to ask.
+//! A key remembers the newest mark at the time of its oldest uncompleted delta. In the mutex queue keys are counted in
+//! buckets by that number, and the first bucket with a key in it is as far as processing got: O(1) to ask. In the sharded
+//! queue a query takes the lowest number of all entries.
 //!
 //! # The mutex queue and user code
 //!
@@ -33,9 +34,95 @@
 //! are called outside the lock of `event-listener` too, which only knows wakers of this crate: its own calls run under
 //! its lock, and a panicking one left its counts wrong (5.4.2).
 //!
-//! # The parts of a lock-free queue
+//! # Sharded queue: data flow
 //!
-//! Two stand in the source and are tested, and no queue uses them yet; each file begins with its invariants.
+//! ```text
+//!  producer                                                                          consumer
+//!   fact ─▶ cell of the pool ─▶ word of the key's entry ─▶ handle ─▶ one line ─▶ lease: takes all facts, resolves them
+//!           (object and head)   (in its shard's table)                            ─▶ record of the known object
+//! ```
+//!
+//! A key has an *entry* while it is pending or leased, and a *record* while an object of it is known. Both stand in tables of
+//! the key's shard, which its hash chooses. All that happens to an entry is one compare-and-swap of its 64-bit word: state,
+//! generation, newest fact. So two calls meet on one word only if they are about one key. The line is one for all
+//! shards, and what stands in it are handles, which are good as long as the word's generation is theirs. Whoever finds a key
+//! on its way into the line puts it there too, before it returns: that is all the help there is, and what it takes for an
+//! accepted change not to depend on the thread that made its key pending.
+//!
+//! # Sharded queue: linearization points
+//!
+//! - A change: the compare-and-swap that puts its fact on the word; of a key without an entry, the insertion into the table;
+//!   of one that is merged into the newest fact without a trace, the load that finds this fact still newest after its number was raised.
+//!   A deletion of nothing, or an item that a newer change keeps off: the load of the word, or of the record, that said so.
+//! - A place in line: the fetch-and-add that reserves the cell. The order of the line and the contents of a key are two things.
+//! - A pop: which key, where the line is popped; its contents, the compare-and-swap to Leased; what is known, the swap of
+//!   the record's version. All before it returns.
+//! - The end of a lease: the compare-and-swap that leaves Leased.
+//! - `get`: the second load of the version, which found the object still there; of nothing, the load that said so.
+//! - A replace begins where its number is shown; each item and tombstone is a change of its own. First syncs and
+//!   completions: see `fifo/replaces.rs`. A mark: the swap of the newest number.
+//! - A close: the swap of the flag. A change that had read the flag before is accepted, and is handed out before `Closed`.
+//!
+//! # Sharded queue: ordering pairs
+//!
+//! | who publishes | who acquires | what |
+//! |---|---|---|
+//! | compare-and-swap of the word (AcqRel) | load of the word | facts, what was given back, the holder's part, numbers |
+//! | fill of a cell of the line (Release) | pop (Acquire) | that the word has come so far |
+//! | push, then fence, then look for sleepers | register, then fence, then look | one of the two sees the other |
+//! | `raise` of a number, fence, look at the word | lease, fence, read of the numbers | a number that is raised too late is seen to be |
+//! | record without an object, fence, open replaces | end of a replace, fence, records without one | one of the two removes it |
+//! | number of a record (Release), then its version | version (Acquire), then number | whoever has seen an object reads its number or a later one |
+//! | end of a lease, fence, look for watchers | watcher registers, fence, looks | no wait is left behind |
+//! | the flag of a close, then a grace period | a guard, then a load of the flag | after the grace period nobody accepts anything |
+//!
+//! Total orders come from fences alone. On x86 a fence right after a locked instruction costs nothing (`fence_after_rmw`).
+//!
+//! # Sharded queue: reclamation
+//!
+//! Entries, records and cells are *type-stable*: their slots are recycled and their memory stays until the queue goes, so a stale index is no
+//! dangling pointer, and what a late reader finds is checked by the word or the version that led there.
+//!
+//! - *Objects* are counted. A reader takes a reference first and then looks whether the cell is still what it meant (*hold and
+//!   check*), so an object goes when its last holder goes, and no grace period stands in between.
+//! - *Entries and records* go through a limbo with a grace period before their slots are used again, since tables are
+//!   walked through them and their keys are read by reference.
+//! - *Segments of the line* and nodes of the ordered maps are freed by the epoch collector: one for this crate alone, so that no other crate's
+//!   garbage runs in a producer's call.
+//!
+//! # Sharded queue: who drops what
+//!
+//! What a step under a guard takes away is the user's: it is collected and dropped when the guard is gone. Producers hand what they merge
+//! away to the shard's dead stack, which consumers bury; so a producer runs no destructor, unless nobody consumes (64). Keys are dropped by
+//! the consumer that recycles their slots. The queue's own drop drops everything that is left, each value by itself, so that a panic of one
+//! keeps none of the others.
+//!
+//! # Sharded queue: figures
+//!
+//! - TODO: throughput against the peers of the laboratory, with the machine.
+//! - TODO: a producer's latency while handlers sleep, and while tables grow.
+//!
+//! # Sharded queue: alternatives
+//!
+//! - *A closed bit in every word and every link* seals without waiting for calls that are under way, at the price of a pass over all
+//!   entries and a rule in every step. A grace period costs producers one load.
+//! - *The number of the newest replace in the word alone* dies with the entry; raised after a lease has begun, it comes too late
+//!   for a replace that looks in between. It is kept in the record, and raised before.
+//! - *Keeping entries while a replace is open* leaves a list of a million keys in the hot table.
+//! - *A generation beside the word* lets a thread that goes on late mark a key as in line that is not (a test shows it).
+//! - *Marking a key as in line before the wake-up* leaves a sleeper asleep if the thread stops in between.
+//! - *Moving a key to the first line under a new generation* leaves it in no line if the mover stops. Both handles stay good.
+//! - *crossbeam's `SegQueue`*: a stopped pusher holds up poppers, and at a block's end all pushers. The keys of pops that were undone stand in
+//!   a line of this crate's for the same reason.
+//! - *An object freed at `done`* may be lent, known and given back at once: hence the count.
+//! - *Helping a consumer that is stopped in `done`* works, with a cell where it announces itself, and is not worth its price: its key
+//!   counts as leased.
+//! - *Versioned records* make a snapshot one moment at constant cost (Wei et al., *Constant-Time Snapshots with Applications to Concurrent
+//!   Data Structures*, PPoPP 2021). Not built: today a snapshot collects handles.
+//!
+//! # The parts of the lock-free queue
+//!
+//! Each file begins with its invariants, and is modelled or tested by itself.
 //!
 //! - *The line of keys*: a fetch-and-add array queue after Ramalhete and Correia (*FAAArrayQueue*, 2016). Departures: a
 //!   popper claims by a CAS after it has read a filled or poisoned cell, so it never owns a cell that may be filled
@@ -43,6 +130,8 @@
 //!   (a model shows it).
 //! - *The sleepers*: an eventcount with waiter cells, blocking and async in one, no lock and no user code in anybody's
 //!   wake. Both sides use fences, which loom judges correctly, where it does not judge `SeqCst` accesses so.
+//! - *The tables*: split-ordered lists after Shalev and Shavit, removal after Harris and Michael; nodes are slots of a slab.
+//! - *Delays and replaces*: crossbeam's skip list, on this crate's collector.
 //!
 //! # Tried and dropped
 //!

@@ -5,9 +5,9 @@
 //! happened to it since it was last handed out.
 //!
 //! ```
-//! use delta_fifo::{Delta, DeltaQueue, baseline::MutexDeltaFifo};
+//! use delta_fifo::{Delta, DeltaFifo, DeltaQueue};
 //!
-//! let queue = MutexDeltaFifo::<&str, u32>::new();
+//! let queue = DeltaFifo::<&str, u32>::new();
 //!
 //! // The source: what a list showed, then what a watch tells.
 //! queue.replace([("prod/web", 1), ("prod/db", 1)])?;
@@ -27,9 +27,13 @@
 //! ```
 //!
 //! - [`DeltaQueue`] is the face of every queue here: producers, consumers, first sync, close.
-//! - [`baseline::MutexDeltaFifo`] is client-go's structure, complete.
+//! - [`DeltaFifo`] is the queue to use: sharded and lock-free. What each call promises, costs and may be held up by
+//!   stands there in a table, as does what is promised about memory, drops and panics.
+//! - [`baseline::MutexDeltaFifo`] is client-go's structure, complete, to compare with.
 //! - [`Lease`] has a key to itself until it ends; dropped or panicked work comes back.
 //! - [`Builder`] has the options, [`Keyed`] takes objects alone and finds their keys.
+//!
+//! How it works inside, and what was tried, stands in [`implementation`].
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
