@@ -139,7 +139,7 @@ impl Background {
             return from_first.map(|handle| (At::of(handle), false));
         }
         if let Some(handle) = self.line.pop(guard) {
-            pause_point(\"lines: background popped\");
+            pause_point("lines: background popped");
             self.since.store(0, Ordering::Relaxed);
             return Some((At::of(handle), true));
         }

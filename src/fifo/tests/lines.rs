@@ -24,7 +24,7 @@ fn a_handle_says_where() {
 
 /// The numbers of all that is popped.
 fn drain(lines: &Lines) -> Vec<u32> {
-    std::iter::from_fn(|| lines.pop(&epoch::pin())).map(|at| at.index.get()).collect()
+    std::iter::from_fn(|| lines.pop(&epoch::pin())).map(|(at, _)| at.index.get()).collect()
 }
 
 #[test]
@@ -46,12 +46,10 @@ fn a_stale_handle_takes_no_turn() {
     (1..=2).for_each(|number| lines.push(at(number), true, &guard));
     (101..=140).for_each(|number| lines.push(at(number), false, &guard));
     (0..15).for_each(|_| _ = lines.pop(&guard));
-    assert_eq!(lines.pop(&guard), Some(at(1)));
+    assert_eq!(lines.pop(&guard), Some((at(1), true)));
     lines.was_stale();
-    assert_eq!(lines.pop(&guard), Some(at(2)), "the turn is still the background's");
-    assert_eq!(lines.pop(&guard), Some(at(116)));
-    lines.was_stale();
-    assert_eq!(lines.pop(&guard), Some(at(117)), "a stale handle of the first line is nobody's turn");
+    assert_eq!(lines.pop(&guard), Some((at(2), true)), "the turn is still the background's");
+    assert_eq!(lines.pop(&guard), Some((at(116), false)));
 }
 
 #[test]
@@ -70,7 +68,9 @@ fn what_was_put_back_comes_first() {
     lines.push_front(at(1), &guard);
     lines.push_front(at(2), &guard);
     let mut batch = Vec::new();
-    lines.pop_all(8, &mut batch, &guard);
-    assert_eq!(batch, [at(1).handle()], "one by one while there is such");
-    assert_eq!(drain(&lines), [2, 3]);
+    assert!(!lines.pop_all(8, &mut batch, &guard) && batch.is_empty(), "one by one while there is such");
+    assert_eq!(drain(&lines), [1, 2, 3]);
+    lines.push(at(4), false, &guard);
+    assert!(lines.pop_all(8, &mut batch, &guard));
+    assert_eq!(batch, [at(4).handle()]);
 }
