@@ -124,7 +124,7 @@ impl<const N: usize> Room<N> {
 }
 
 /// Cells of a segment.
-pub(crate) const CELLS: usize = 1024;
+pub(crate) const CELLS: usize = if cfg!(delta_fifo_loom) { 4 } else { 1024 };
 
 /// How often a pop looks at a cell that is reserved but empty before it poisons it.
 const PATIENCE: u32 = if cfg!(delta_fifo_loom) {

@@ -19,6 +19,7 @@ use crate::delta::Object;
 use crate::object::Key;
 use crate::slab::{Index, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::hint::spin_loop;
 use crate::sync::pause_point;
 use crate::table::Node;
 
@@ -148,6 +149,8 @@ impl<K> Record<K> {
                     return Some(object);
                 }
             }
+            // As in `Shard::grip`.
+            spin_loop();
         }
     }
 

@@ -7,6 +7,7 @@ use crate::slab::{Index, Slab};
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::epoch::Guard;
+use crate::sync::hint::spin_loop;
 use crate::table::Table;
 
 use super::Objects;
@@ -125,7 +126,11 @@ impl<K, V> Shard<K, V> {
             None => Ok(None),
             Some(newest) => {
                 let grip = Grip::take(&self.objects, newest, || entry.word() == word);
-                grip.map(Some).ok_or(Changed)
+                grip.map(Some).ok_or_else(|| {
+                    // Before the word is looked at again: models let a thread read an old value for ever.
+                    spin_loop();
+                    Changed
+                })
             }
         }
     }
