@@ -326,7 +326,11 @@ where
         }
         held.deltas = resolved.deltas;
         held.initial = self.replaces.owes_first(&held.debts);
-        let exists = known_after(&held.deltas).is_some();
+        // Where all came to nothing, what was known stays.
+        let exists = match held.deltas.is_empty() {
+            true => !matches!(before, Before::Absent),
+            false => known_after(&held.deltas).is_some(),
+        };
         let newest = if exists { Newest::Live } else { Newest::Deleted };
         entry.own(&mut held.tenure, |own| own.judged = settled);
         if newest != taken.newest {
