@@ -1,35 +1,34 @@
-//! Plain data in entries: what makes access to it exclusive is the entry's word, and stands there (E2, E6).
+//! Plain data in slots: what makes access to it exclusive is a rule of its owner, which stands at each use.
 
-#![expect(
-    unsafe_code,
-    reason = "the word of an entry says who may touch these, which the compiler cannot know"
-)]
+#![expect(unsafe_code, reason = "a word says who may touch these, which the compiler cannot know")]
 
 use crate::sync::cell::UnsafeCell;
 
-/// The holder's part of an entry.
+/// Belongs to one thread at a time.
 #[derive(Default)]
 pub(super) struct Own<T>(UnsafeCell<T>);
 
-// SAFETY: E2: one holder at a time, each of whom happens before the next by the word.
+// SAFETY: it is handed from owner to owner, each of whom happens before the next (see `with_mut`).
 unsafe impl<T: Send> Send for Own<T> {}
-// SAFETY: as above; a shared reference gives access to the holder alone.
+// SAFETY: as above; a shared reference gives access to the owner alone.
 unsafe impl<T: Send> Sync for Own<T> {}
 
 impl<T> Own<T> {
-    /// For the holder, and for who has the entry to itself.
-    pub(super) fn with_mut<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: E2: the callers in `entry` have the tenure, or the queue to themselves.
+    /// # Safety
+    ///
+    /// The caller is the owner: nobody else accesses it during the call, and what earlier owners did happened before.
+    pub(super) unsafe fn with_mut<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the caller's promise.
         self.0.with_mut(|own| f(unsafe { &mut *own }))
     }
 }
 
-/// Written while nobody else can reach the entry, read by many, taken out when nobody can any more.
+/// Written while nobody else can reach the slot, read by many, taken out when nobody can any more.
 pub(super) struct Kept<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: E6: it moves to the thread that recycles the entry.
+// SAFETY: it is dropped by whoever recycles the slot.
 unsafe impl<T: Send> Send for Kept<T> {}
-// SAFETY: E6: shared references to it are handed out, and whoever recycles the entry takes it.
+// SAFETY: shared references to it are handed out, and whoever recycles the slot takes it.
 unsafe impl<T: Send + Sync> Sync for Kept<T> {}
 
 impl<T> Default for Kept<T> {
@@ -39,18 +38,27 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    pub(super) fn put(&self, value: T) {
-        // SAFETY: E6: the caller has a slot that nobody else can reach.
+    /// # Safety
+    ///
+    /// Nobody else can reach the slot.
+    pub(super) unsafe fn put(&self, value: T) {
+        // SAFETY: the caller's promise.
         self.0.with_mut(|kept| unsafe { *kept = Some(value) });
     }
 
-    pub(super) fn get(&self) -> Option<&T> {
-        // SAFETY: E6: while the caller's guard or tenure lives nobody writes.
+    /// # Safety
+    ///
+    /// It is visible to the caller, and nobody writes while the reference lives.
+    pub(super) unsafe fn get(&self) -> Option<&T> {
+        // SAFETY: the caller's promise.
         self.0.with(|kept| unsafe { (*kept).as_ref() })
     }
 
-    pub(super) fn take(&self) -> Option<T> {
-        // SAFETY: E6: the grace period has passed, or nobody has ever reached the entry.
+    /// # Safety
+    ///
+    /// Nobody else can reach the slot any more, nor has a reference from `get`.
+    pub(super) unsafe fn take(&self) -> Option<T> {
+        // SAFETY: the caller's promise.
         self.0.with_mut(|kept| unsafe { (*kept).take() })
     }
 }

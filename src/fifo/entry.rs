@@ -36,6 +36,8 @@
 //!   the lease began it comes too late for a replace that looks in between.)
 //! - **E8, marks.** `since` is no newer than the newest mark was when the oldest delta that is not completed arrived.
 
+#![expect(unsafe_code, reason = "the word says whose the plain data is (E2, E6)")]
+
 use std::cell::Cell;
 
 use crate::delta::{DeltaList, Object};
@@ -203,8 +205,11 @@ impl<K, V> Entry<K, V> {
 
     /// The slot is fresh from the slab: nobody else can reach it. Returns the word that it had in its last life.
     pub(super) fn prepare(&self, key: Key<K>, since: u64) -> Word {
-        self.key.put(key);
-        self.holders.with_mut(|own| own.judged = 0);
+        // SAFETY: E6: the slot is fresh from the slab, so this thread alone can reach it, and it came by way of who gave it.
+        unsafe {
+            self.key.put(key);
+            self.holders.with_mut(|own| own.judged = 0);
+        }
         // Relaxed, all: the insertion into the table publishes them.
         self.since.store(since, Ordering::Relaxed);
         self.settled.store(0, Ordering::Relaxed);
@@ -220,32 +225,39 @@ impl<K, V> Entry<K, V> {
     /// Undoes `prepare`, where the entry did not get into the table. The generation goes on.
     pub(super) fn unprepare(&self) -> Key<K> {
         self.set_first(self.word().unused());
-        self.key.take().expect("it was prepared")
+        // SAFETY: it never got into the table: this thread alone can reach it.
+        unsafe { self.key.take() }.expect("it was prepared")
     }
 
     /// The key of an entry that was met in its table under this guard, or whose tenure the caller holds.
     pub(super) fn key<'g>(&'g self, _guard: &'g Guard) -> &'g Key<K> {
-        self.key.get().expect("an entry in the table has a key")
+        // SAFETY: E6: whoever met it under the guard sees the key, and it changes only after a grace period.
+        unsafe { self.key.get() }.expect("an entry in the table has a key")
     }
 
     pub(super) fn key_of<'t>(&'t self, _tenure: &'t Tenure) -> &'t Key<K> {
-        self.key.get().expect("a leased entry has a key")
+        // SAFETY: E6: a leased entry is in the table, and is retired by the tenure's end only.
+        unsafe { self.key.get() }.expect("a leased entry has a key")
     }
 
     /// The holder's part (E2).
     pub(super) fn own<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut Holders<V>) -> R) -> R {
         debug_assert_eq!(self.word().state(), State::Leased);
         let _ = tenure;
-        self.holders.with_mut(f)
+        // SAFETY: E2: the caller's tenure is of this entry and the only one, and is borrowed as long as `f` runs; the
+        // exchange that gave it came after the one that ended the last.
+        unsafe { self.holders.with_mut(f) }
     }
 
     /// Takes the key out after a grace period (E6).
     pub(super) fn clear(&self) -> Option<Key<K>> {
-        self.key.take()
+        // SAFETY: E6: called by the limbo, after the grace period.
+        unsafe { self.key.take() }
     }
 
     /// Everything of the user's, when the queue is dropped.
     pub(super) fn dismantle(&self) -> (Option<Key<K>>, Holders<V>) {
-        (self.key.take(), self.holders.with_mut(std::mem::take))
+        // SAFETY: the queue is being dropped, by `&mut`: nobody else has anything of it.
+        unsafe { (self.key.take(), self.holders.with_mut(std::mem::take)) }
     }
 }

@@ -14,6 +14,9 @@
 //! - **R4** The version owns one reference to the object's cell. A reader takes another one and then looks whether the version
 //!   is still the same: if so, the reference is to the object that was known at that moment; if not, it lets go. (Cells are
 //!   type-stable, so the attempt harms nobody, and no grace period stands between an object and its `Drop`.)
+//! - **R5** The key is put in before the record gets into the table, and taken out a grace period after it was unlinked.
+
+#![expect(unsafe_code, reason = "a record's key is plain data that many read (R5)")]
 
 use crate::delta::Object;
 use crate::object::Key;
@@ -91,7 +94,8 @@ pub(super) enum Reserved {
 impl<K> Record<K> {
     /// The slot is fresh from the slab, and the holder will install something.
     pub(super) fn prepare(&self, key: Key<K>) {
-        self.key.put(key);
+        // SAFETY: R5: the slot is fresh from the slab, so this thread alone can reach it.
+        unsafe { self.key.put(key) };
         // Relaxed: the insertion into the table publishes them.
         self.number.store(0, Ordering::Relaxed);
         self.version.store(RESERVED, Ordering::Relaxed);
@@ -99,11 +103,13 @@ impl<K> Record<K> {
 
     /// Of a record that was met in its table under a guard that is still alive.
     pub(super) fn key(&self) -> &Key<K> {
-        self.key.get().expect("a record in the table has a key")
+        // SAFETY: R5, and the caller has met it under a guard that is still alive.
+        unsafe { self.key.get() }.expect("a record in the table has a key")
     }
 
     pub(super) fn clear(&self) -> Option<Key<K>> {
-        self.key.take()
+        // SAFETY: R5: called after the grace period, or for a record that never got into the table.
+        unsafe { self.key.take() }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -193,6 +199,7 @@ impl<K> Record<K> {
     pub(super) fn dismantle(&self) -> (Option<Key<K>>, Option<Index>) {
         // Relaxed: the caller has the queue to itself.
         let version = self.version.swap(ABSENT, Ordering::Relaxed);
-        (self.key.take(), Index::new(version as u32))
+        // SAFETY: as above; the caller has everything to itself.
+        (unsafe { self.key.take() }, Index::new(version as u32))
     }
 }
