@@ -16,6 +16,8 @@ mod known;
 mod limbo;
 mod lines;
 mod marks;
+#[cfg(all(test, delta_fifo_loom))]
+mod models_replace;
 mod panics;
 mod pop;
 mod produce;

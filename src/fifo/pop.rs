@@ -14,7 +14,7 @@ use crate::raw::HeldLease;
 use crate::resolve::{Before, known_after, resolve};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::epoch::{self, Guard};
-use crate::sync::pause_point;
+use crate::sync::{pause_point, planted};
 use crate::table::hash_of;
 
 use super::DeltaFifo;
@@ -188,11 +188,12 @@ where
                 return None; // it has moved to the first line, and stands there
             }
             let is_listing = self.replaces.oldest_open() != u64::MAX;
-            let grip = if is_listing { shard.raise_settled(entry, word) } else { Ok(None) };
+            let late = planted("a lease raises too late");
+            let grip = if is_listing && !late { shard.raise_settled(entry, word) } else { Ok(None) };
             let Ok(grip) = grip else { continue };
             pause_point("lease: before the exchange");
             let Some(tenure) = entry.begin(at.index, word, leased) else { continue };
-            if is_listing {
+            if is_listing && !planted("no fence in a lease") {
                 // SeqCst fence: pairs with that in `plan`, where the number of a fact is raised.
                 fence(Ordering::SeqCst);
             }
@@ -204,6 +205,10 @@ where
             drop(grip);
             let key = entry.key_of(&tenure).clone();
             let facts = chain::take(&shard.objects, word.newest());
+            if late {
+                let settled = facts.iter().map(|taken| taken.fact.settled).max();
+                entry.settled.fetch_max(settled.unwrap_or(0), Ordering::Release);
+            }
             let (newest, background) = (word.kind(), word.is_background());
             return Some(Taken { at, tenure, key, facts, newest, background });
         }
@@ -227,7 +232,12 @@ where
             State::Absent | State::Live => Before::Absent,
         });
         let mut opened = self.resolve(taken.take()?, &before, record.number(), garbage);
-        record.raise(opened.settled);
+        if planted("a lease numbers what it takes") {
+            record.raise(2 * self.replaces.newest() + 1);
+        }
+        if !planted("the number stays in the entry") {
+            record.raise(opened.settled);
+        }
         pause_point("known: number raised");
         // Nothing in the deltas: what is known stays.
         let deltas = &opened.held.deltas;
@@ -317,6 +327,7 @@ where
             (shown, held.previous) = (given_back.deltas, given_back.previous);
             facts.insert_many(0, given_back.facts);
         }
+        let number = if planted("a lease judges nothing") { 0 } else { number };
         let (facts, settled) = judge(facts, number.max(judged), &mut held.debts, &mut garbage.deltas);
         let resolved = resolve(before, shown, facts, self.compression);
         if !resolved.merged.is_empty() {
@@ -328,7 +339,7 @@ where
         held.initial = self.replaces.owes_first(&held.debts);
         // Where all came to nothing, what was known stays.
         let exists = match held.deltas.is_empty() {
-            true => !matches!(before, Before::Absent),
+            true => !matches!(before, Before::Absent) && !planted("a void tombstone deletes"),
             false => known_after(&held.deltas).is_some(),
         };
         let newest = if exists { Newest::Live } else { Newest::Deleted };

@@ -165,10 +165,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let mut counted = Counted::new(&shard.came.keys);
         // Repeats when another producer has made the entry, or its lease has just ended: those have gone on.
         loop {
+            let early = planted("a deletion looks at the record first")
+                && matches!(self.allows_first(shard, push, guard), Allowed::No);
             let found = shard.find_entry(push.hash, push.key.get(), guard);
             pause_point("push: looked for the entry");
             let step = match found {
                 Some(index) => self.push_on(shard, index, push, &mut counted, guard),
+                None if early => Step::Kept(None),
                 None => self.push_first(shard, push, &mut counted, guard),
             };
             match step {
@@ -231,6 +234,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 Merge::Replace(fact) => (fact, grip.as_ref().and_then(Grip::previous)),
                 Merge::Absorb(fact) => (fact, None),
             };
+            let _grip = grip.filter(|_| !planted("a merge lets go before its exchange"));
             let cell = push.cell();
             cell.expose();
             cell.set_previous(below);
@@ -313,7 +317,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let number = record.map_or(0, |record| shard.records.get(record).number());
         let newer = push.fact.is_superseded(number);
         pause_point("push: record looked up");
-        if newer {
+        if newer && !planted("a first push is not looked at again") {
             Fact::make_void(held.head());
         }
         shard.objects.release_later(held);
@@ -398,7 +402,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             grip.head().settled.fetch_max(number, Ordering::Release);
             pause_point("push: number raised");
             // SeqCst fence: pairs with that in `lease`: either it reads the raised number, or this sees that it has the fact.
-            fence(Ordering::SeqCst);
+            if !planted("no fence after a raise") {
+                fence(Ordering::SeqCst);
+            }
         }
         entry.word() == word
     }
@@ -406,6 +412,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Lets go of the facts that were merged into `survivor`, which came owing `debt`: from `old` down to, and not
     /// including, `below`. Their objects are dropped by consumers, if there are any.
     fn let_go(&self, shard: &Shard<K, V>, old: Index, below: Option<Index>, survivor: &Fact, debt: u64) {
+        if planted("merged facts stay") {
+            return;
+        }
         let objects = &shard.objects;
         let mut owed = u64::from(debt != 0);
         let (mut next, mut merged) = (Some(old), 0);
@@ -414,7 +423,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             merged += 1;
             let fact = Fact::read(objects.head(index));
             owed += u64::from(fact.debt != 0 && fact.debt == survivor.debt);
-            if survivor.carrier == Some(index) {
+            if survivor.carrier == Some(index) && !planted("a carrier is let go of") {
                 continue; // its reference is the survivor's now
             }
             pause_point("push: letting go");
@@ -490,6 +499,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let numbers = || {
             let record = shard.find_record(push.hash, push.key.get(), guard);
             let record = record.map_or(0, |record| shard.records.get(record).number());
+            let record = if planted("no record is asked for its number") { 0 } else { record };
             (shard.settled(entry, grip), record)
         };
         match push.rule {

@@ -23,7 +23,7 @@ use crate::object::Key;
 use crate::slab::{Index, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::hint::spin_loop;
-use crate::sync::pause_point;
+use crate::sync::{pause_point, planted};
 use crate::table::Node;
 
 use super::Objects;
@@ -151,7 +151,8 @@ impl<K> Record<K> {
             pause_point("record: version read");
             if let Some(object) = objects.hold(index) {
                 pause_point("record: object held");
-                if matches!(self.state(), State::Object(now) if now == index) {
+                let same = matches!(self.state(), State::Object(now) if now == index);
+                if same || planted("a version is looked at once") {
                     return Some(object);
                 }
             }
@@ -165,6 +166,7 @@ impl<K> Record<K> {
         // Relaxed: the exchange says whether it is still so, and only the holder changes anything but absent.
         match self.version.load(Ordering::Relaxed) {
             GONE => Reserved::Gone,
+            ABSENT if planted("no reserve") => Reserved::WasAbsent,
             // AcqRel: as in `set`.
             ABSENT => {
                 match self.version.compare_exchange(ABSENT, RESERVED, Ordering::AcqRel, Ordering::Relaxed) {

@@ -9,6 +9,7 @@ use crate::delta::RawKind;
 use crate::error::{BoxError, ResyncError, ResyncKeyError};
 use crate::object::Key;
 use crate::sync::epoch;
+use crate::sync::planted;
 use crate::table::{Position, hash_of};
 
 use super::DeltaFifo;
@@ -62,8 +63,13 @@ where
         match sweep.candidates {
             Some(candidates) => candidates.iter().for_each(|key| visit(key, false)),
             None => {
+                if planted("records before entries") {
+                    self.record_keys(2 * number, |key| visit(&key, false));
+                }
                 self.entry_keys(|newest| newest != Newest::Deleted, |key| visit(&key, false));
-                self.record_keys(2 * number, |key| visit(&key, false));
+                if !planted("records before entries") {
+                    self.record_keys(2 * number, |key| visit(&key, false));
+                }
             }
         }
         sweep.stored.iter().for_each(|key| visit(key, true));
@@ -149,15 +155,31 @@ where
             wanted: true,
             fresh: None,
         };
+        #[cfg(test)]
+        if planted("a resync carries what it saw") {
+            push.fact.carrier = self.carry(&push, &guard);
+        }
         match self.push(&mut push, &guard) {
             Pushed::Done { appended, link } => {
                 if let Some(link) = link {
                     self.link(link, &guard);
                 }
+                #[cfg(test)]
+                if let (false, Some(carrier)) = (appended, push.fact.carrier) {
+                    drop(super::chain::take_version(&self.shards[shard].objects, carrier));
+                }
                 Some(appended)
             }
             Pushed::AskStore => unreachable!("only deletions ask the user's store"),
         }
+    }
+
+    /// For a broken twin: the object that is known now, to be a fact's.
+    #[cfg(test)]
+    fn carry(&self, push: &Push<'_, K, V>, guard: &epoch::Guard) -> Option<crate::slab::Index> {
+        let shard = &self.shards[push.shard];
+        let record = shard.records.get(shard.find_record(push.hash, push.key.get(), guard)?);
+        Some(super::chain::keep(&shard.objects, record.object(&shard.objects)?))
     }
 
     /// The keys of all entries whose newest delta is such.

@@ -11,6 +11,7 @@ use crate::raw::{Awaited, Deadline};
 use crate::replace::Version;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch;
+use crate::sync::planted;
 use crate::table::Position;
 
 use super::DeltaFifo;
@@ -216,7 +217,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 
     /// Whether a pop has nothing more to wait for.
     pub(super) fn is_finished(&self) -> bool {
-        self.closing.is_sealed() && !self.replaces.running() && self.agree(|gone| &gone.taken)
+        let running = self.replaces.running() && !planted("closed does not wait for a list");
+        self.closing.is_sealed() && !running && self.agree(|gone| &gone.taken)
     }
 
     pub(super) fn is_drained(&self) -> bool {

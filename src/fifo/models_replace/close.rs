@@ -1,0 +1,75 @@
+//! The seal: what races with a close is rejected or delivered, and closed is said only when nothing is pending.
+
+use super::*;
+use crate::error::PopTimeoutError;
+use crate::raw::Deadline;
+use crate::sync::model::model;
+
+model! { seal_a_change_is_rejected_or_delivered, preemptions: Some(3),
+    fails: fails_without_a_grace_period "sealed without a grace period" "closed, and a key was pending",
+    fails: fails_if_nobody_looks_under_the_guard "nobody looks under the guard" "closed, and a key was pending",
+}
+model! { seal_a_list_from_before_is_delivered, preemptions: Some(2),
+    fails: fails_if_nobody_waits_for_it "closed does not wait for a list" "closed, and a key was pending",
+}
+model! { seal_a_key_that_is_dirty_is_pending, preemptions: Some(3), }
+
+impl Model {
+    /// Pops, and what it is told if there is nothing.
+    fn pop_or_closed(&self, log: &mut Log) -> Result<(), PopTimeoutError> {
+        for held in self.pop_blocking(1, Deadline::Now)? {
+            self.finish_one(held, log);
+        }
+        Ok(())
+    }
+
+    /// What is left, if it was right to be told so.
+    fn drain_closed(&self, told: Result<(), PopTimeoutError>, log: Log) -> Log {
+        let popped = log.len();
+        let log = self.drain(log);
+        let left = log.len() > popped;
+        assert!(!(left && told == Err(PopTimeoutError::Closed)), "closed, and a key was pending");
+        assert_eq!(self.pop_or_closed(&mut Log::new()), Err(PopTimeoutError::Closed));
+        log
+    }
+}
+
+mod bodies {
+    use super::*;
+
+    pub(super) fn seal_a_change_is_rejected_or_delivered() {
+        let queue = Model::new();
+        let producer = queue.spawn(|queue| queue.change_one(Change::Add(KEY, 1)).is_ok());
+        queue.close_now();
+        let mut log = Log::new();
+        let told = queue.pop_or_closed(&mut log);
+        let accepted = producer.join().unwrap();
+        assert_eq!(queue.drain_closed(told, log).len(), usize::from(accepted));
+    }
+
+    pub(super) fn seal_a_list_from_before_is_delivered() {
+        let queue = Model::new();
+        let ticket = queue.begin(BeginReplace::list(None)).expect("no other is open");
+        let replacer = queue.spawn(|queue| queue.replace_listed(ticket, vec![(KEY, 1)], true).is_ok());
+        queue.close_now();
+        let mut log = Log::new();
+        let told = queue.pop_or_closed(&mut log);
+        assert!(replacer.join().unwrap());
+        assert_eq!(queue.drain_closed(told, log), [(RawKind::Replaced, Some(1))]);
+    }
+
+    /// A lease ends, with a change that came meanwhile, while another consumer asks.
+    pub(super) fn seal_a_key_that_is_dirty_is_pending() {
+        let queue = Model::new();
+        queue.add_one(1);
+        let held = queue.take(1, 0).pop().expect("it is in line");
+        queue.update_one(2);
+        let closed = queue.spawn(|queue| queue.close_now());
+        let mut log = Log::new();
+        queue.finish_one(held, &mut log);
+        let told = queue.pop_or_closed(&mut log);
+        closed.join().unwrap();
+        let log = queue.drain_closed(told, log);
+        assert_eq!(log, [(RawKind::Added, Some(1)), (RawKind::Updated, Some(2))]);
+    }
+}
