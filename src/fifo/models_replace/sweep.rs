@@ -13,7 +13,7 @@ model! { e7_a_number_that_is_raised_is_seen_by_the_lease, preemptions: Some(3),
 model! { trap_1_the_sweep_of_a_key_that_is_changed_and_popped, preemptions: Some(2),
     fails: fails_if_numbers_stay_in_entries "the number stays in the entry" "over a newer change",
 }
-model! { trap_1_a_list_item_after_a_deletion_that_is_popped, preemptions: Some(2),
+model! { trap_1_a_list_item_after_a_deletion_that_is_popped, preemptions: Some(1),
     fails: fails_without_another_look "a first push is not looked at again" "revived",
     fails: fails_if_numbers_stay_in_entries "the number stays in the entry" "revived",
     fails: fails_if_absent_records_go "absent records go at once" "revived",
