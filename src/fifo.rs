@@ -17,6 +17,8 @@ mod limbo;
 mod lines;
 mod marks;
 #[cfg(all(test, delta_fifo_loom))]
+mod models;
+#[cfg(all(test, delta_fifo_loom))]
 mod models_replace;
 mod panics;
 mod pop;

@@ -46,6 +46,7 @@ use crate::resolve::{Before, known_after};
 use crate::slab::{Index, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
+use crate::sync::{planted, weaken};
 use crate::table::Node;
 
 use super::cells::{Kept, Own};
@@ -170,9 +171,14 @@ impl<K, V> Entry<K, V> {
 
     /// E1.
     fn exchange(&self, from: Word, to: Word) -> bool {
+        if planted("the word is stored") {
+            self.word.store(to.bits(), Ordering::Release);
+            return true;
+        }
         // AcqRel: pairs with itself and with `word`; hands the facts, and the holder's part, from one to the next.
         // Relaxed on failure: the loser loads the word again.
-        self.word.compare_exchange(from.bits(), to.bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let hand_over = weaken("the word is exchanged relaxed", Ordering::AcqRel);
+        self.word.compare_exchange(from.bits(), to.bits(), hand_over, Ordering::Relaxed).is_ok()
     }
 
     /// A producer, the line or a delay moves the entry on. Not for steps that begin or end a lease.

@@ -71,6 +71,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let record = shard.records.get(index);
         let old = match (before, newest) {
             (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
+            (_, Some(newest)) if planted("a version owns nothing") => {
+                record.set(&State::Object(shard.objects.index_of(newest)))
+            }
             (_, Some(newest)) => record.set(&State::Object(chain::keep(&shard.objects, newest.clone()))),
             (_, None) => {
                 // Relaxed: counted before it shows, so that the count is never too low.
@@ -79,6 +82,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 record.set(&State::Absent)
             }
         };
+        let old = old.filter(|_| !planted("the version before is forgotten"));
         let old = old.map(|old| chain::take_version(&shard.objects, old));
         pause_point("known: installed");
         // Relaxed, both: only the count matters.

@@ -27,9 +27,10 @@ use crate::sync::thread::{JoinHandle, spawn};
 
 use super::DeltaFifo;
 use super::fact::Fact;
+use super::panics::Panics;
 use super::pop::Held;
 use super::push::{Push, PushKey, Pushed, Rule};
-use super::replace::{Panics, Ticket};
+use super::replace::Ticket;
 
 type Fifo = DeltaFifo<u8, u32, BuildHasherDefault<DefaultHasher>>;
 

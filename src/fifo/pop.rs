@@ -175,7 +175,7 @@ where
     }
 
     /// A consumer takes the entry's facts. None: the handle is stale.
-    fn lease(&self, at: At, from_background: bool) -> Option<Taken<K, V>> {
+    pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken<K, V>> {
         let shard = &self.shards[at.shard];
         let entry = shard.entries.get(at.index);
         // Before the exchange: see E8.
@@ -329,6 +329,10 @@ where
         }
         let number = if planted("a lease judges nothing") { 0 } else { number };
         let (facts, settled) = judge(facts, number.max(judged), &mut held.debts, &mut garbage.deltas);
+        let (mut shown, mut facts) = (shown, facts);
+        if !shown.is_empty() && planted("what came back comes last") {
+            std::mem::swap(&mut shown, &mut facts);
+        }
         let resolved = resolve(before, shown, facts, self.compression);
         if !resolved.merged.is_empty() {
             // Relaxed: only the count matters.
@@ -449,7 +453,7 @@ impl<K: Hash + Eq, V, S> Popping<'_, K, V, S> {
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Puts back what a pop has taken, as if nobody had seen it.
-    fn untake(&self, mut taken: Taken<K, V>, where_it_stood: bool, guard: &Guard) {
+    pub(super) fn untake(&self, mut taken: Taken<K, V>, where_it_stood: bool, guard: &Guard) {
         let entry = self.shards[taken.at.shard].entries.get(taken.at.index);
         let (facts, newest, background) = (taken.facts, taken.newest, taken.background);
         entry.own(&mut taken.tenure, |own| match &mut own.given_back {

@@ -555,7 +555,11 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     pub(super) fn put_in_line(&self, link: ToLink, guard: &Guard) {
+        pause_point("link: owed");
         self.lines.push(link.at, link.background, guard);
+        if planted("marked before the wake") {
+            self.mark_queued(link);
+        }
         pause_point("link: in line");
         self.wake_consumers(1);
         pause_point("link: woken");
@@ -569,7 +573,10 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         }
         self.promote(guard);
         let first = links.iter().filter(|link| !link.background);
-        let handles: Vec<Handle> = first.map(|link| link.at.handle()).collect();
+        let mut handles: Vec<Handle> = first.map(|link| link.at.handle()).collect();
+        if planted("a batch goes in line from its end") {
+            handles.reverse();
+        }
         self.lines.push_all(&handles, guard);
         for link in links.iter().filter(|link| link.background) {
             self.lines.push(link.at, true, guard);

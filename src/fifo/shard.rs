@@ -4,10 +4,10 @@ use std::hash::Hash;
 
 use crate::object::{Key, Pool};
 use crate::slab::{Index, Slab};
-use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::epoch::Guard;
 use crate::sync::hint::spin_loop;
+use crate::sync::{CachePadded, planted};
 use crate::table::Table;
 
 use super::Objects;
@@ -98,6 +98,11 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Unlinks an entry that the caller has retired (E6).
     pub(super) fn retire_entry(&self, index: Index, guard: &Guard) {
+        if planted("an entry is handed over before it is unlinked") {
+            self.entry_limbo.retire(&self.entries, index, guard);
+            self.active.remove(&self.entries, index, guard);
+            return;
+        }
         self.active.remove(&self.entries, index, guard);
         self.entry_limbo.retire(&self.entries, index, guard);
     }

@@ -12,6 +12,7 @@
 use std::fmt;
 
 use crate::slab::Index;
+use crate::sync::planted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -164,6 +165,7 @@ impl Word {
             State::Queued => (next, Then::Nothing),
             State::Leased if self.newest().is_none() => (next.with_background(background), Then::Nothing),
             State::Leased => (next.with_background(stays), Then::Nothing),
+            State::Delayed if planted("a new fact leaves the delay alone") => (next, Then::Nothing),
             State::Delayed => {
                 let next = next.next_generation().with_state(State::Linking).with_background(stays);
                 (next, Then::Undelay)
@@ -181,8 +183,14 @@ impl Word {
     /// A consumer that holds a handle of `generation` takes all facts. None: the handle is stale.
     #[must_use]
     pub(super) fn lease(self, generation: u32) -> Option<Word> {
-        let valid = self.generation() == generation && matches!(self.state(), State::Linking | State::Queued);
-        valid.then(|| self.with_state(State::Leased).with_newest(None))
+        let valid = match self.state() {
+            State::Linking => !planted("a handle is no good before it is marked"),
+            State::Queued => true,
+            State::Leased => planted("a handle is good whatever the state"),
+            State::Retired | State::Delayed => false,
+        };
+        let current = self.generation() == generation || planted("a handle is good for ever");
+        (valid && current).then(|| self.with_state(State::Leased).with_newest(None))
     }
 
     /// The same whatever the state is, for who discards everything. None: nothing is pending, or it is leased.
@@ -205,6 +213,7 @@ impl Word {
         debug_assert_eq!(self.state(), State::Leased);
         match self.newest() {
             None => self.with_state(State::Retired),
+            Some(_) if planted("a dirty key keeps its generation") => self.with_state(State::Linking),
             Some(_) => self.next_generation().with_state(State::Linking),
         }
     }
@@ -232,7 +241,8 @@ impl Word {
     /// The delay of `generation` is over. None: it was already.
     #[must_use]
     pub(super) fn due(self, generation: u32) -> Option<Word> {
-        let waits = self.state() == State::Delayed && self.generation() == generation;
+        let current = self.generation() == generation || planted("a delay is due for ever");
+        let waits = self.state() == State::Delayed && current;
         waits.then(|| self.next_generation().with_state(State::Linking))
     }
 }
