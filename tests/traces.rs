@@ -340,7 +340,7 @@ fn damage_is_status_2_and_nothing_is_told_as_a_result() {
 
 #[test]
 fn usage_errors_are_status_2() {
-    let (status, out, errors) = program(["--queue", "sharded"]);
+    let (status, out, errors) = program(["--queue", "other"]);
     assert_eq!((status, &*out), (Status::NoResult, ""));
     assert!(errors.contains("--queue takes mutex, not \"sharded\""), "{errors}");
     let (status, out, _) = program(["--help"]);
