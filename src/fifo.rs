@@ -15,11 +15,14 @@ mod first;
 mod known;
 mod limbo;
 mod lines;
+mod link;
 mod marks;
+mod merging;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
 #[cfg(all(test, delta_fifo_loom))]
 mod models_replace;
+mod open;
 mod panics;
 mod pop;
 mod produce;
@@ -32,6 +35,7 @@ mod shard;
 mod store;
 #[cfg(all(test, not(delta_fifo_loom)))]
 mod tests;
+mod undo;
 mod wait;
 mod word;
 

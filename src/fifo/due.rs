@@ -7,7 +7,7 @@ use crate::sync::pause_point;
 
 use super::DeltaFifo;
 use super::lines::At;
-use super::push::ToLink;
+use super::link::ToLink;
 
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// A key has become Delayed.

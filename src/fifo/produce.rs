@@ -12,7 +12,8 @@ use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
 use super::fact::Fact;
-use super::push::{Push, PushKey, Pushed, Rule, ToLink};
+use super::link::ToLink;
+use super::push::{Push, PushKey, Pushed, Rule};
 
 /// A change on its way into the queue. What the queue does not take stays here, and drops under no guard.
 struct Offer<K, V> {

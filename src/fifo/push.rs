@@ -3,21 +3,20 @@
 use std::hash::Hash;
 
 use crate::builder::Known;
-use crate::delta::{Compression, Object, RawKind};
-use crate::key_queue::Handle;
+use crate::delta::Object;
 use crate::object::{Draft, Key};
 use crate::slab::Index;
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
 
-use super::chain::{self, Grip, Taken};
+use super::chain::Grip;
 use super::entry::Entry;
-use super::fact::{Fact, Merge, merge};
-use super::lines::At;
+use super::fact::{Fact, Merge};
+use super::link::ToLink;
 use super::records::Record;
-use super::shard::{Changed, Shard};
-use super::word::{Newest, State, Then, Word};
+use super::shard::Shard;
+use super::word::{Newest, State, Word};
 use super::{DeltaFifo, FactHead};
 
 /// When a fact is appended, and when it is not.
@@ -42,21 +41,6 @@ pub(super) enum Pushed {
     Done { appended: bool, link: Option<ToLink> },
     /// Only the user's store can say. The cell is still there.
     AskStore,
-}
-
-/// A key that is Linking: whoever has this owes its line a handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the key is not in line yet"]
-pub(super) struct ToLink {
-    pub(super) at: At,
-    pub(super) background: bool,
-}
-
-impl ToLink {
-    pub(super) fn new(shard: usize, index: Index, word: Word) -> Self {
-        let at = At { shard, index, generation: word.generation() };
-        ToLink { at, background: word.is_background() }
-    }
 }
 
 /// The key of a push: the caller's, taken only if a new entry needs it, or one that is shared already.
@@ -327,129 +311,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             && now.generation() == word.generation()
             && matches!(now.state(), State::Linking | State::Queued)
     }
-
-    /// What an append asks for.
-    fn follow(
-        &self,
-        shard: usize,
-        index: Index,
-        entry: &Entry<K, V>,
-        before: Word,
-        after: Word,
-        then: Then,
-    ) -> Option<ToLink> {
-        match then {
-            Then::Nothing => return None,
-            Then::Link if before.state() == State::Linking => return self.help(shard, index, after),
-            Then::Link => {}
-            Then::Undelay => {
-                // Relaxed: written before the word came to Delayed.
-                let due = entry.due.load(Ordering::Relaxed);
-                self.delays.remove(due, ToLink::new(shard, index, before).at.handle());
-            }
-        }
-        Some(ToLink::new(shard, index, after))
-    }
-
-    /// Whoever meets a key that is not in line yet helps (E4): no call returns on the strength of it before it is there.
-    fn help(&self, shard: usize, index: Index, word: Word) -> Option<ToLink> {
-        let owed = word.state() == State::Linking && !planted("no help for a half-linked key");
-        owed.then(|| ToLink::new(shard, index, word))
-    }
-
-    /// Holds the newest fact, if what becomes of this one depends on it.
-    fn grip<'s>(
-        &self,
-        shard: &'s Shard<K, V>,
-        entry: &Entry<K, V>,
-        word: Word,
-        push: &Push<'_, K, V>,
-    ) -> Result<Option<Grip<'s, V>>, Changed> {
-        let merges = self.compression == Compression::Latest
-            || push.fact.kind.is_deletion() && word.kind() != Newest::Live;
-        let asks = matches!(push.rule, Rule::Item(_) | Rule::Swept { .. });
-        if merges || asks { shard.grip(entry, word) } else { Ok(None) }
-    }
-
-    /// How the fact meets the newest one.
-    fn plan(&self, grip: Option<&Grip<'_, V>>, push: &Push<'_, K, V>) -> Merge {
-        let Some(grip) = grip else { return Merge::Top(push.fact) };
-        let (mut last, has_object) = (grip.fact(), grip.has_object());
-        // What nobody asks for any more is not owed: so a key owes no more replaces than somebody waits for.
-        let is_owed = |debt: u64| debt != 0 && debt != push.fact.debt && self.replaces.is_awaited(debt);
-        if last.debt != push.fact.debt && !is_owed(last.debt) {
-            last.debt = 0;
-        }
-        let mut plan = merge(&last, has_object, push.fact, self.compression);
-        if let Merge::Absorb(absorbing) = &mut plan {
-            if absorbing.kind == RawKind::Tombstone {
-                absorbing.carrier = has_object.then_some(grip.newest()).or(last.carrier);
-            }
-            // Under `Compression::Latest` a chain is short, but for facts that owe different replaces.
-            let debt = absorbing.debt;
-            if grip.facts().any(|fact| fact.debt != debt && is_owed(fact.debt)) {
-                plan = Merge::Top(push.fact);
-            }
-        }
-        plan
-    }
-
-    /// Gives the newest fact the number of one that is dropped in its favour. Whether it is still the newest.
-    fn raise(&self, entry: &Entry<K, V>, word: Word, grip: &Grip<'_, V>, number: u64) -> bool {
-        if grip.fact().settled < number {
-            // Release: whoever reads the number has seen what led to it. If the fact is taken meanwhile, this change is one
-            // that came just before that.
-            grip.head().settled.fetch_max(number, Ordering::Release);
-            pause_point("push: number raised");
-            // SeqCst fence: pairs with that in `lease`: either it reads the raised number, or this sees that it has the fact.
-            if !planted("no fence after a raise") {
-                fence(Ordering::SeqCst);
-            }
-        }
-        entry.word() == word
-    }
-
-    /// Lets go of the facts that were merged into `survivor`, which came owing `debt`: from `old` down to, and not
-    /// including, `below`. Their objects are dropped by consumers, if there are any.
-    fn let_go(&self, shard: &Shard<K, V>, old: Index, below: Option<Index>, survivor: &Fact, debt: u64) {
-        if planted("merged facts stay") {
-            return;
-        }
-        let objects = &shard.objects;
-        let mut owed = u64::from(debt != 0);
-        let (mut next, mut merged) = (Some(old), 0);
-        while let Some(index) = next.filter(|_| next != below) {
-            next = objects.previous(index);
-            merged += 1;
-            let fact = Fact::read(objects.head(index));
-            owed += u64::from(fact.debt != 0 && fact.debt == survivor.debt);
-            if survivor.carrier == Some(index) && !planted("a carrier is let go of") {
-                continue; // its reference is the survivor's now
-            }
-            pause_point("push: letting go");
-            let Taken { object, .. } = chain::take_one(objects, index);
-            match object {
-                Some(object) if fact.carrier.is_some() && fact.carrier == survivor.carrier => {
-                    chain::keep(objects, object);
-                }
-                Some(object) => objects.release_later(object),
-                None => {}
-            }
-        }
-        // The survivor owes the replace once.
-        for _ in 1..owed {
-            self.discharge(survivor.debt);
-        }
-        // Relaxed: only the count matters.
-        shard.merged.fetch_add(merged, Ordering::Relaxed);
-    }
-
-    /// A fact that is gone owes no more.
-    pub(super) fn discharge(&self, debt: u64) {
-        if debt != 0 && self.replaces.release(debt).is_made() {
-            self.wake_watchers();
-        }
-    }
 }
 
 /// What one try came to.
@@ -544,63 +405,5 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             Rule::Resync => !self.keeps_known() || record().is_some_and(Record::exists),
         };
         if yes { Allowed::Yes } else { Allowed::No }
-    }
-}
-
-impl<K, V, S> DeltaFifo<K, V, S> {
-    /// Puts a key in line that is Linking (E4): push, wake, then mark.
-    pub(super) fn link(&self, link: ToLink, guard: &Guard) {
-        self.promote(guard);
-        self.put_in_line(link, guard);
-    }
-
-    pub(super) fn put_in_line(&self, link: ToLink, guard: &Guard) {
-        pause_point("link: owed");
-        self.lines.push(link.at, link.background, guard);
-        if planted("marked before the wake") {
-            self.mark_queued(link);
-        }
-        pause_point("link: in line");
-        self.wake_consumers(1);
-        pause_point("link: woken");
-        self.mark_queued(link);
-    }
-
-    /// The same for several keys, with one decision about whom to wake.
-    pub(super) fn link_all(&self, links: &[ToLink], guard: &Guard) {
-        if links.is_empty() {
-            return;
-        }
-        self.promote(guard);
-        let first = links.iter().filter(|link| !link.background);
-        let mut handles: Vec<Handle> = first.map(|link| link.at.handle()).collect();
-        if planted("a batch goes in line from its end") {
-            handles.reverse();
-        }
-        self.lines.push_all(&handles, guard);
-        for link in links.iter().filter(|link| link.background) {
-            self.lines.push(link.at, true, guard);
-        }
-        self.wake_consumers(links.len());
-        for link in links {
-            self.mark_queued(*link);
-        }
-    }
-
-    pub(super) fn mark_queued(&self, link: ToLink) {
-        let entry = self.shards[link.at.shard].entries.get(link.at.index);
-        // Repeats when a fact has come. Ends when the key is leased, or has moved on to the first line, which is for who
-        // moved it to see to.
-        loop {
-            let word = entry.word();
-            let same = word.generation() == link.at.generation || planted("no generation in the word");
-            if !same || word.state() != State::Linking || word.is_background() != link.background {
-                return;
-            }
-            pause_point("link: before the mark");
-            if entry.advance(word, word.linked()) {
-                return;
-            }
-        }
     }
 }

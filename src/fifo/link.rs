@@ -1,0 +1,114 @@
+//! How a key gets in line: push, wake, then mark (E4).
+
+use crate::key_queue::Handle;
+use crate::slab::Index;
+use crate::sync::atomic::Ordering;
+use crate::sync::epoch::Guard;
+use crate::sync::{pause_point, planted};
+
+use super::DeltaFifo;
+use super::entry::Entry;
+use super::lines::At;
+use super::word::{State, Then, Word};
+
+/// A key that is Linking: whoever has this owes its line a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the key is not in line yet"]
+pub(super) struct ToLink {
+    pub(super) at: At,
+    pub(super) background: bool,
+}
+
+impl ToLink {
+    pub(super) fn new(shard: usize, index: Index, word: Word) -> Self {
+        let at = At { shard, index, generation: word.generation() };
+        ToLink { at, background: word.is_background() }
+    }
+}
+
+impl<K, V, S> DeltaFifo<K, V, S> {
+    /// What an append asks for.
+    pub(super) fn follow(
+        &self,
+        shard: usize,
+        index: Index,
+        entry: &Entry<K, V>,
+        before: Word,
+        after: Word,
+        then: Then,
+    ) -> Option<ToLink> {
+        match then {
+            Then::Nothing => return None,
+            Then::Link if before.state() == State::Linking => return self.help(shard, index, after),
+            Then::Link => {}
+            Then::Undelay => {
+                // Relaxed: written before the word came to Delayed.
+                let due = entry.due.load(Ordering::Relaxed);
+                self.delays.remove(due, ToLink::new(shard, index, before).at.handle());
+            }
+        }
+        Some(ToLink::new(shard, index, after))
+    }
+
+    /// Whoever meets a key that is not in line yet helps (E4): no call returns on the strength of it before it is there.
+    pub(super) fn help(&self, shard: usize, index: Index, word: Word) -> Option<ToLink> {
+        let owed = word.state() == State::Linking && !planted("no help for a half-linked key");
+        owed.then(|| ToLink::new(shard, index, word))
+    }
+
+    /// Puts a key in line that is Linking (E4): push, wake, then mark.
+    pub(super) fn link(&self, link: ToLink, guard: &Guard) {
+        self.promote(guard);
+        self.put_in_line(link, guard);
+    }
+
+    pub(super) fn put_in_line(&self, link: ToLink, guard: &Guard) {
+        pause_point("link: owed");
+        self.lines.push(link.at, link.background, guard);
+        if planted("marked before the wake") {
+            self.mark_queued(link);
+        }
+        pause_point("link: in line");
+        self.wake_consumers(1);
+        pause_point("link: woken");
+        self.mark_queued(link);
+    }
+
+    /// The same for several keys, with one decision about whom to wake.
+    pub(super) fn link_all(&self, links: &[ToLink], guard: &Guard) {
+        if links.is_empty() {
+            return;
+        }
+        self.promote(guard);
+        let first = links.iter().filter(|link| !link.background);
+        let mut handles: Vec<Handle> = first.map(|link| link.at.handle()).collect();
+        if planted("a batch goes in line from its end") {
+            handles.reverse();
+        }
+        self.lines.push_all(&handles, guard);
+        for link in links.iter().filter(|link| link.background) {
+            self.lines.push(link.at, true, guard);
+        }
+        self.wake_consumers(links.len());
+        for link in links {
+            self.mark_queued(*link);
+        }
+    }
+
+    pub(super) fn mark_queued(&self, link: ToLink) {
+        let entry = self.shards[link.at.shard].entries.get(link.at.index);
+        // Repeats when a fact has come. Ends when the key is leased, or has moved on to the first line, which is for who
+        // moved it to see to.
+        loop {
+            let word = entry.word();
+            let same = word.generation() == link.at.generation || planted("no generation in the word");
+            if !same || word.state() != State::Linking || word.is_background() != link.background {
+                return;
+            }
+            pause_point("link: before the mark");
+            if entry.advance(word, word.linked()) {
+                return;
+            }
+        }
+    }
+}

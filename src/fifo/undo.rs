@@ -1,0 +1,73 @@
+//! Undoing a pop that came to nothing: what it has taken goes back to where it stood, as if nobody had seen it.
+
+use std::hash::Hash;
+
+use crate::delta::DeltaList;
+use crate::sync::epoch::Guard;
+
+use super::DeltaFifo;
+use super::chain::Facts;
+use super::debts::Debts;
+use super::entry::{GivenBack, Tenure};
+use super::pop::{Held, Taken};
+use super::word::Newest;
+
+impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
+    /// Puts back what a pop has taken, as if nobody had seen it.
+    pub(super) fn untake(&self, mut taken: Taken<K, V>, where_it_stood: bool, guard: &Guard) {
+        let entry = self.shards[taken.at.shard].entries.get(taken.at.index);
+        let (facts, newest, background) = (taken.facts, taken.newest, taken.background);
+        entry.own(&mut taken.tenure, |own| match &mut own.given_back {
+            Some(given_back) => given_back.facts.extend(facts),
+            none => {
+                *none = Some(Box::new(GivenBack {
+                    deltas: DeltaList::new(),
+                    facts,
+                    previous: None,
+                    attempts: 0,
+                    debts: Debts::default(),
+                    background,
+                }));
+            }
+        });
+        self.bring_back(taken.at.shard, taken.tenure, newest, background, where_it_stood, guard);
+    }
+
+    /// Undoes a lease that nobody has seen.
+    pub(super) fn unlease(&self, mut held: Held<K, V>, guard: &Guard) {
+        let given_back = GivenBack {
+            deltas: held.deltas,
+            facts: Facts::new(),
+            previous: held.previous,
+            attempts: held.attempts - 1,
+            debts: held.debts,
+            background: held.background,
+        };
+        let (newest, background) = (given_back.newest(), given_back.background);
+        let entry = self.shards[held.shard].entries.get(held.tenure.index());
+        entry.own(&mut held.tenure, |own| own.given_back = Some(Box::new(given_back)));
+        self.bring_back(held.shard, held.tenure, newest, background, true, guard);
+    }
+
+    fn bring_back(
+        &self,
+        shard: usize,
+        tenure: Tenure,
+        newest: Newest,
+        background: bool,
+        in_front: bool,
+        guard: &Guard,
+    ) {
+        if self.closing.is_discarding() {
+            return self.discard_untaken(shard, tenure, guard);
+        }
+        let Some(link) = self.end_given_back(shard, tenure, newest, background, None) else { return };
+        if in_front {
+            self.lines.push_front(link.at, guard);
+            self.wake_consumers(1);
+            self.mark_queued(link);
+        } else {
+            self.link(link, guard);
+        }
+    }
+}
