@@ -143,7 +143,7 @@ impl Hasher for Identity {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(delta_fifo_loom)))]
 mod tests {
     use super::*;
 

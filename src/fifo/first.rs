@@ -109,8 +109,8 @@ impl First {
     }
 
     fn leave(&self, replace: u64, next: impl Fn(u64) -> u64) {
-        // Relaxed: `begin` happened before, and nobody else takes the word away from this replace.
-        let mut word = self.0.load(Relaxed);
+        // Mostly it is. Nobody but the one who ends it takes the word away from this replace.
+        let mut word = replace << 1;
         while State::of(word) == State::Replace(replace) {
             // Release: pairs with `state` (Acquire); publishes what the consumers did. Fails once, if a change comes.
             match self.0.compare_exchange(

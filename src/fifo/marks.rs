@@ -45,7 +45,15 @@ pub(crate) struct Marks {
     reported: AtomicU64,
     /// The lowest number of an entry whose facts were discarded; `u64::MAX` if none were.
     lost: AtomicU64,
-    kept: Mutex<VecDeque<(u64, Version)>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// As in the word and in `reported`.
+    newest: u64,
+    reported: u64,
+    versions: VecDeque<(u64, Version)>,
 }
 
 impl Marks {
@@ -55,7 +63,7 @@ impl Marks {
             newest: AtomicU64::new(READ),
             reported: AtomicU64::new(0),
             lost: AtomicU64::new(u64::MAX),
-            kept: Mutex::new(VecDeque::new()),
+            kept: Mutex::new(Kept::default()),
         }
     }
 
@@ -85,14 +93,14 @@ impl Marks {
     /// A new mark; its number. O(1).
     pub(crate) fn mark(&self, version: Version) -> u64 {
         let mut kept = self.kept();
-        // Relaxed: the number changes under the mutex only.
-        let number = (self.newest.load(Relaxed) >> 1) + 1;
+        kept.newest += 1;
+        let number = kept.newest;
         // AcqRel: pairs with `newest` (Acquire): what the caller did before comes before whatever reads the number.
         let unread = self.newest.swap(number << 1, AcqRel) & READ == 0;
         pause_point("marks: numbered");
         // I1.
-        let dropped = if unread { kept.pop_back() } else { None };
-        kept.push_back((number, version));
+        let dropped = if unread { kept.versions.pop_back() } else { None };
+        kept.versions.push_back((number, version));
         drop(kept);
         drop(dropped);
         number
@@ -104,15 +112,15 @@ impl Marks {
         let mut kept = self.kept();
         // Acquire: pairs with `lose` (Release), which comes before the entry goes. What was discarded is never processed.
         let through = through.min(self.lost.load(Acquire));
-        // Relaxed: written under the mutex only.
-        let reported = self.reported.load(Relaxed).max(through);
+        let reported = kept.reported.max(through);
+        kept.reported = reported;
         // Release: pairs with `is_processed` (Acquire); publishes what the caller saw completed.
         self.reported.store(reported, weaken("reported relaxed", Release));
         pause_point("marks: reported");
-        let passed = kept.partition_point(|(number, _)| *number < reported);
-        let passed: Vec<_> = kept.drain(..passed).collect();
-        let version =
-            kept.front().filter(|(number, _)| *number == reported).map(|(_, version)| version.clone());
+        let passed = kept.versions.partition_point(|(number, _)| *number < reported);
+        let passed: Vec<_> = kept.versions.drain(..passed).collect();
+        let first = kept.versions.front().filter(|(number, _)| *number == reported);
+        let version = first.map(|(_, version)| version.clone());
         drop(kept);
         drop(passed);
         version
@@ -136,7 +144,7 @@ impl Marks {
         self.lost.load(Acquire) < number
     }
 
-    fn kept(&self) -> MutexGuard<'_, VecDeque<(u64, Version)>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -30,7 +30,7 @@ use std::ops::{BitOr, BitOrAssign};
 use std::sync::PoisonError;
 
 use crate::error::BeginReplaceError;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::map::{Map, hold_garbage_back};
 use crate::sync::{Arc, Mutex, MutexGuard, pause_point, planted, weaken};
@@ -107,6 +107,7 @@ struct Running {
 
 #[derive(Default)]
 struct Book {
+    newest: u64,
     /// In the order of their numbers.
     open: Vec<Running>,
     closed: bool,
@@ -177,8 +178,8 @@ impl Replaces {
         if book.open.iter().any(overlaps) {
             return Err(BeginReplaceError::ReplaceInProgress);
         }
-        // Relaxed: written under the mutex only.
-        let number = self.newest.load(Relaxed) + 1;
+        book.newest += 1;
+        let number = book.newest;
         let cut = Arc::new(AtomicBool::new(false));
         book.open.push(Running { number, scope, streaming, cut: Arc::clone(&cut) });
         self.batches.insert(number, Batch::new());

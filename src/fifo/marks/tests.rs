@@ -46,16 +46,16 @@ fn marks_that_nothing_follows_cost_no_memory() {
     for number in 1..10_000 {
         marks.mark(Version::from(number));
     }
-    assert_eq!(marks.kept().len(), 1);
+    assert_eq!(marks.kept().versions.len(), 1);
     assert_eq!(marks.processed(stuck), None);
     // A change after each: every one of them may be the answer.
     for number in 10_000..10_100 {
         marks.newest();
         marks.mark(Version::from(number));
     }
-    assert_eq!(marks.kept().len(), 101);
+    assert_eq!(marks.kept().versions.len(), 101);
     assert_eq!(marks.processed(10_050), Some(Version::from(10_050)));
-    assert_eq!(marks.kept().len(), 50);
+    assert_eq!(marks.kept().versions.len(), 50);
     // A slower query, which saw less.
     assert_eq!(marks.processed(10_049), Some(Version::from(10_050)));
     assert!(marks.is_processed(10_050) && !marks.is_processed(10_051));
