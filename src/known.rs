@@ -170,7 +170,7 @@ pub trait KnownView<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized;
 
-    /// A clone of the object of a key. Called once per pop, outside every lock, and where a call needs to know.
+    /// A clone of the object of a key. O(1) expected; progress is the view's.
     fn get<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -210,7 +210,7 @@ pub trait KnownView<K, V> {
     /// each object is that of some moment during the iteration. O(n); progress is the view's.
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
 
-    /// The keys, as [`iter`](Self::iter) gives them. Called by `replace` and `resync`, outside every lock.
+    /// The keys, as [`iter`](Self::iter) gives them. O(n); progress is the view's.
     fn keys(&self) -> impl Iterator<Item = KnownKey<K>> {
         self.iter().map(|known| KnownKey(known.key))
     }

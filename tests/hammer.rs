@@ -159,7 +159,10 @@ impl<F: Family> Round<F> {
                 assert!(delivered_listed <= listed);
             }
             Mode::Latest => {
-                assert_eq!(total + queue.merged(), offered + syncs, "offered = delivered + merged")
+                // An item that was placed while a newer change was handed out may come to nothing: seldom.
+                let void = (offered + syncs).checked_sub(total + queue.merged());
+                let few = if F::MERGES_LATE { 5 } else { 0 };
+                assert!(void.is_some_and(|void| void <= few), "offered = delivered + merged: {void:?}")
             }
             Mode::LatestWithDeletions => assert!(total + queue.merged() >= offered + syncs),
         }

@@ -19,6 +19,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "insert: ready",
             "link: before the mark",
             "link: in line",
+            "link: owed",
             "link: woken",
             "notify: fence",
             "offer: not closed",
