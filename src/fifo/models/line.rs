@@ -8,7 +8,7 @@ use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::model::model;
 
-use super::super::push::ToLink;
+use super::super::link::ToLink;
 use super::super::word::State;
 
 model! { e4_an_add_ends_though_the_first_is_stopped_before_the_line, preemptions: Some(3),
