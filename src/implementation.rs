@@ -99,8 +99,16 @@
 //!
 //! # Sharded queue: figures
 //!
-//! - TODO: throughput against the peers of the laboratory, with the machine.
-//! - TODO: a producer's latency while handlers sleep, and while tables grow.
+//! Two cores, 100,000 known keys, one by one, ns per change with the system's allocator and with mimalloc (`perf/README.md`):
+//! sharded 1,270 / 1,103, the mutex queue 2,453 / 1,943, one parking_lot mutex 841 / 777, 64 mutex shards 576 / 348. Every call of a
+//! producer takes some 0.2 µs; the consumer is the slower side. By a profile its time goes, in this order, to
+//!
+//! - misses: for a known key it touches the bucket of the record, the record, the cell of its key and the cell of the old object, each on
+//!   its own line; a slot for each key that is record and key in one would save two of them;
+//! - moves: a lease of some 200 bytes goes through several results;
+//! - some forty locked instructions for each change, most of them free lists and counts of references; three guards.
+//!
+//! In batches nothing is saved yet but the guard and the wake-up: each key of a batch is opened and ended by itself.
 //!
 //! # Sharded queue: alternatives
 //!
