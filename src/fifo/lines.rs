@@ -57,6 +57,8 @@ struct Background {
     line: KeyQueue,
     /// Pops from the first line since the last from this one; more do not count.
     since: CachePadded<AtomicUsize>,
+    /// The same before that last one, in case it was stale.
+    before: AtomicUsize,
 }
 
 impl Lines {
@@ -64,8 +66,11 @@ impl Lines {
         let line = || KeyQueue::new().unwrap_or_else(|OutOfMemory| no_memory());
         Lines {
             first: line(),
-            background: background
-                .then(|| Background { line: line(), since: CachePadded::new(AtomicUsize::new(0)) }),
+            background: background.then(|| Background {
+                line: line(),
+                since: CachePadded::new(AtomicUsize::new(0)),
+                before: AtomicUsize::new(0),
+            }),
             front_len: CachePadded::new(AtomicUsize::new(0)),
             front: line(),
         }
@@ -140,6 +145,7 @@ impl Background {
         }
         if let Some(handle) = self.line.pop(guard) {
             pause_point("lines: background popped");
+            self.before.store(since, Ordering::Relaxed);
             self.since.store(0, Ordering::Relaxed);
             return Some((At::of(handle), true));
         }
@@ -148,7 +154,7 @@ impl Background {
 
     fn was_stale(&self) {
         // Relaxed: as above.
-        self.since.store(BACKGROUND_TURN - 1, Ordering::Relaxed);
+        self.since.store(self.before.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
