@@ -145,6 +145,7 @@ impl Background {
         }
         if let Some(handle) = self.line.pop(guard) {
             pause_point("lines: background popped");
+            // Relaxed, both: as above.
             self.before.store(since, Ordering::Relaxed);
             self.since.store(0, Ordering::Relaxed);
             return Some((At::of(handle), true));

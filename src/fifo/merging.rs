@@ -11,7 +11,7 @@ use super::DeltaFifo;
 use super::chain::{self, Grip, Taken};
 use super::entry::Entry;
 use super::fact::{Fact, Merge, merge};
-use super::push::{Push, Rule};
+use super::push::Push;
 use super::shard::{Changed, Shard};
 use super::word::{Newest, Word};
 
@@ -26,8 +26,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     ) -> Result<Option<Grip<'s, V>>, Changed> {
         let merges = self.compression == Compression::Latest
             || push.fact.kind.is_deletion() && word.kind() != Newest::Live;
-        let asks = matches!(push.rule, Rule::Item(_) | Rule::Swept { .. });
-        if merges || asks { shard.grip(entry, word) } else { Ok(None) }
+        if merges || push.rule.is_of_replace() { shard.grip(entry, word) } else { Ok(None) }
     }
 
     /// How the fact meets the newest one.

@@ -34,6 +34,13 @@ pub(super) enum Rule {
     Resync,
 }
 
+impl Rule {
+    /// Whether it asks for the numbers of what has reached the key.
+    pub(super) fn is_of_replace(self) -> bool {
+        matches!(self, Rule::Item(_) | Rule::Swept { .. })
+    }
+}
+
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
@@ -272,7 +279,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         entry.set_first(word);
         counted.set(true);
         // Before it can be taken.
-        let is_listed = matches!(push.rule, Rule::Item(_) | Rule::Swept { .. });
+        let is_listed = push.rule.is_of_replace();
         let listed_key = is_listed.then(|| entry.key(guard).clone());
         let held = is_listed.then(|| cell.hold());
         pause_point("push: entry prepared");

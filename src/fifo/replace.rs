@@ -16,6 +16,7 @@ use super::fact::Fact;
 use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed, Rule};
 use super::replaces::Open;
+use super::resync::Sweep;
 
 /// An open replace.
 pub struct Ticket(pub(super) Open);
@@ -97,18 +98,12 @@ where
     }
 
     pub(super) fn commit_streamed(&self, ticket: Ticket) -> Result<Awaited, CommitError> {
-        let mut running = Running { queue: self, open: ticket.0, ended: false };
+        let running = Running { queue: self, open: ticket.0, ended: false };
         let sweep = self.prepare_sweep(&running.open).map_err(CommitError::ListKeys)?;
         if !self.replaces.begin_commit(&running.open) {
             return Err(CommitError::Closed);
         }
-        let mut panics = Panics::default();
-        self.sweep(&running.open, sweep, &mut panics);
-        let number = running.open.number();
-        self.end_replace(&running.open);
-        running.ended = true;
-        panics.go_on();
-        Ok(Awaited::Replace(number))
+        Ok(self.finish_replace(running, sweep, Panics::default()))
     }
 
     pub(super) fn replace_listed(
@@ -117,7 +112,7 @@ where
         mut list: Vec<(K, V)>,
         transformed: bool,
     ) -> Result<Awaited, ReplaceError<K, V>> {
-        let mut running = Running { queue: self, open: ticket.0, ended: false };
+        let running = Running { queue: self, open: ticket.0, ended: false };
         let sweep = match self.check_list(&running.open, &mut list, transformed) {
             Ok(()) => self.prepare_sweep(&running.open).map_err(ReplaceErrorKind::ListKeys),
             Err(kind) => Err(kind),
@@ -137,12 +132,7 @@ where
             });
             panics.outlast(|| self.tidy_if_left_alone(item.hash));
         }
-        self.sweep(&running.open, sweep, &mut panics);
-        let number = running.open.number();
-        self.end_replace(&running.open);
-        running.ended = true;
-        panics.go_on();
-        Ok(Awaited::Replace(number))
+        Ok(self.finish_replace(running, sweep, panics))
     }
 
     fn push_item(&self, open: &Open, item: &mut Item<K, V>, guard: &Guard) -> bool {
@@ -189,13 +179,23 @@ where
         Fact::listed(kind, number, background)
     }
 
-    fn end_replace(&self, open: &Open) {
+    /// Everything listed is in line: sweeps the rest, and ends the replace. Then user code's panics go on.
+    fn finish_replace(
+        &self,
+        mut running: Running<'_, K, V, S>,
+        sweep: Sweep<K>,
+        mut panics: Panics,
+    ) -> Awaited {
+        self.sweep(&running.open, sweep, &mut panics);
         // Somebody may wait in any case: see `replace_ended`.
-        let _ = self.replaces.commit(open);
+        let _ = self.replaces.commit(&running.open);
         if self.closing.is_discarding() {
             self.discard();
         }
         self.replace_ended();
+        running.ended = true;
+        panics.go_on();
+        Awaited::Replace(running.open.number())
     }
 
     fn in_scope(&self, open: &Open, key: &K) -> Result<(), String> {
