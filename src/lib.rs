@@ -54,6 +54,7 @@ mod queue;
 mod raw;
 mod replace;
 mod resolve;
+mod scopes;
 mod slab;
 #[cfg(feature = "async")]
 mod stream;

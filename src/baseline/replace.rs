@@ -12,6 +12,7 @@ use crate::error::{
 use crate::queue::DeltaQueue;
 use crate::raw::{Awaited, BeginReplace, Deadline, RawQueue};
 use crate::replace::Upsert;
+use crate::scopes;
 
 use super::MutexDeltaFifo;
 use super::entry::Origins;
@@ -57,13 +58,7 @@ where
     S: BuildHasher + Send + Sync,
 {
     pub(super) fn begin(&self, how: BeginReplace<'_>) -> Result<Ticket, BeginReplaceError> {
-        let scope = match how.scope {
-            None => None,
-            Some(name) => match self.scopes.iter().position(|scope| scope.name == name) {
-                Some(index) => Some(index),
-                None => return Err(BeginReplaceError::UnknownScope(name.to_owned())),
-            },
-        };
+        let scope = scopes::find(&self.scopes, how.scope)?;
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -90,7 +85,7 @@ where
             // Before the transform: the value comes back as it was.
             return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
         }
-        if let Err(scope) = self.in_scope(ticket, &key) {
+        if let Err(scope) = scopes::check(&self.scopes, ticket.scope, &key) {
             return Err(UpsertError { kind: UpsertErrorKind::OutOfScope(scope), key, value });
         }
         if !transformed {
@@ -138,7 +133,8 @@ where
     ) -> Result<Awaited, ReplaceError<K, V>> {
         let mut running = Running { queue: self, ticket, ended: false };
         let number = running.ticket.number;
-        let sweep = match self.check_list(&running.ticket, &mut list, transformed) {
+        let transform = (!transformed).then_some(|value: &mut V| self.transform_raw(value));
+        let sweep = match scopes::check_list(&self.scopes, running.ticket.scope, &mut list, transform) {
             Ok(()) => self.prepare_sweep(&running.ticket).map_err(ReplaceErrorKind::ListKeys),
             Err(kind) => Err(kind),
         };
@@ -188,31 +184,6 @@ where
         if state.is_finished() {
             state.wakes.all = true;
         }
-    }
-
-    fn in_scope(&self, ticket: &Ticket, key: &K) -> Result<(), String> {
-        match ticket.scope.map(|scope| &self.scopes[scope]) {
-            Some(scope) if !(scope.holds)(key) => Err(scope.name.clone()),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_list(
-        &self,
-        ticket: &Ticket,
-        list: &mut [(K, V)],
-        transformed: bool,
-    ) -> Result<(), ReplaceErrorKind> {
-        for (index, (key, _)) in list.iter().enumerate() {
-            self.in_scope(ticket, key).map_err(|scope| ReplaceErrorKind::OutOfScope { index, scope })?;
-        }
-        if transformed {
-            return Ok(());
-        }
-        for (index, (_, value)) in list.iter_mut().enumerate() {
-            self.transform_raw(value).map_err(|source| ReplaceErrorKind::Transform { index, source })?;
-        }
-        Ok(())
     }
 
     fn item(&self, (key, value): (K, V)) -> Item<K, V> {

@@ -9,6 +9,7 @@ use crate::error::{
 };
 use crate::raw::{Awaited, BeginReplace, Deadline, RawQueue};
 use crate::replace::Upsert;
+use crate::scopes;
 use crate::sync::epoch::{self, Guard};
 
 use super::DeltaFifo;
@@ -50,13 +51,7 @@ where
     S: BuildHasher + Send + Sync,
 {
     pub(super) fn begin(&self, how: BeginReplace<'_>) -> Result<Ticket, BeginReplaceError> {
-        let scope = match how.scope {
-            None => None,
-            Some(name) => match self.scopes.iter().position(|scope| scope.name == name) {
-                Some(index) => Some(index),
-                None => return Err(BeginReplaceError::UnknownScope(name.to_owned())),
-            },
-        };
+        let scope = scopes::find(&self.scopes, how.scope)?;
         let begin = || match self.replaces.begin(scope, how.streaming) {
             Err(BeginReplaceError::ReplaceInProgress) if how.wait => None,
             begun => Some(begun.map(Ticket)),
@@ -75,7 +70,7 @@ where
             // Before the transform: the value comes back as it was.
             return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
         }
-        if let Err(scope) = self.in_scope(&ticket.0, &key) {
+        if let Err(scope) = scopes::check(&self.scopes, ticket.0.scope(), &key) {
             return Err(UpsertError { kind: UpsertErrorKind::OutOfScope(scope), key, value });
         }
         if !transformed {
@@ -113,7 +108,8 @@ where
         transformed: bool,
     ) -> Result<Awaited, ReplaceError<K, V>> {
         let running = Running { queue: self, open: ticket.0, ended: false };
-        let sweep = match self.check_list(&running.open, &mut list, transformed) {
+        let transform = (!transformed).then_some(|value: &mut V| self.transform_raw(value));
+        let sweep = match scopes::check_list(&self.scopes, running.open.scope(), &mut list, transform) {
             Ok(()) => self.prepare_sweep(&running.open).map_err(ReplaceErrorKind::ListKeys),
             Err(kind) => Err(kind),
         };
@@ -196,31 +192,6 @@ where
         running.ended = true;
         panics.go_on();
         Awaited::Replace(running.open.number())
-    }
-
-    fn in_scope(&self, open: &Open, key: &K) -> Result<(), String> {
-        match open.scope().map(|scope| &self.scopes[scope]) {
-            Some(scope) if !(scope.holds)(key) => Err(scope.name.clone()),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_list(
-        &self,
-        open: &Open,
-        list: &mut [(K, V)],
-        transformed: bool,
-    ) -> Result<(), ReplaceErrorKind> {
-        for (index, (key, _)) in list.iter().enumerate() {
-            self.in_scope(open, key).map_err(|scope| ReplaceErrorKind::OutOfScope { index, scope })?;
-        }
-        if transformed {
-            return Ok(());
-        }
-        for (index, (_, value)) in list.iter_mut().enumerate() {
-            self.transform_raw(value).map_err(|source| ReplaceErrorKind::Transform { index, source })?;
-        }
-        Ok(())
     }
 
     fn item(&self, (key, value): (K, V)) -> Item<K, V> {
