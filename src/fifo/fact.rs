@@ -41,6 +41,7 @@ const ABSORBED: u32 = 8;
 const LISTED: u32 = 16;
 const BACKGROUND: u32 = 32;
 const VOID: u32 = 64;
+const MERGED: u32 = 128;
 
 impl Fact {
     /// A change of a producer, made when `newest` was the number of the newest replace.
@@ -93,9 +94,16 @@ impl Fact {
 
     /// Makes a fact void that is appended already. Whoever takes it before this is seen judges by the record, which stays
     /// until the call that does this has returned.
-    pub(super) fn make_void(head: &FactHead) {
+    /// Not if it was merged into another before: false.
+    pub(super) fn make_void(head: &FactHead) -> bool {
         // Relaxed: see above.
-        head.info.fetch_or(VOID, Relaxed);
+        head.info.fetch_or(VOID, Relaxed) & MERGED == 0
+    }
+
+    /// It is merged into another. Whether that counts: what was made void before was never placed.
+    pub(super) fn mark_merged(head: &FactHead) -> bool {
+        // Relaxed: the order of the two marks is all that matters.
+        head.info.fetch_or(MERGED, Relaxed) & VOID == 0
     }
 
     pub(super) fn write(&self, head: &FactHead) {

@@ -85,7 +85,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let (mut next, mut merged) = (Some(old), 0);
         while let Some(index) = next.filter(|_| next != below) {
             next = objects.previous(index);
-            merged += 1;
+            merged += u64::from(Fact::mark_merged(objects.head(index)));
             let fact = Fact::read(objects.head(index));
             owed += u64::from(fact.debt != 0 && fact.debt == survivor.debt);
             if survivor.carrier == Some(index) && !planted("a carrier is let go of") {

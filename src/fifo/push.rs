@@ -308,13 +308,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let number = record.map_or(0, |record| shard.records.get(record).number());
         let newer = push.fact.is_superseded(number);
         pause_point("push: record looked up");
-        if newer && !planted("a first push is not looked at again") {
-            Fact::make_void(held.head());
-        }
+        let look = newer && !planted("a first push is not looked at again");
+        let stands = look && !Fact::make_void(held.head());
         shard.objects.release_later(held);
         // Taken meanwhile, it may have been handed out before what is newer.
         let now = shard.entries.get(index).word();
         newer
+            && !stands
             && now.generation() == word.generation()
             && matches!(now.state(), State::Linking | State::Queued)
     }
