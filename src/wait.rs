@@ -94,6 +94,9 @@ mod spin;
 mod tests;
 mod word;
 
+/// How often a waiter gives way before it sleeps.
+const YIELDS: usize = 3;
+
 /// All who wait for one thing.
 pub(crate) struct Waiters {
     /// I3. Alone on its line: every notify reads it, and it changes only when somebody sleeps.
@@ -159,6 +162,9 @@ impl Waiters {
         if let Some(item) = spinner.and_then(|spinner| spinner.until(&mut look)) {
             return Some(item);
         }
+        if let Some(item) = self.give_way(&mut look) {
+            return Some(item);
+        }
         let mut ticket = None;
         loop {
             // While others sleep, spin on a cell: who is claimed awake spares a sleeper's wake.
@@ -181,6 +187,18 @@ impl Waiters {
                 return item;
             }
         }
+    }
+
+    /// Before a sleep, which will cost somebody a wake-up: lets go first whoever may be waiting for this processor to bring
+    /// the very item. A thread that has been woken often stands in the way of the one that woke it.
+    fn give_way<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        if cfg!(delta_fifo_loom) {
+            return None; // a model has no processors
+        }
+        (0..YIELDS).find_map(|_| {
+            thread::yield_now();
+            look()
+        })
     }
 
     /// The look after the registration's fence (I4).
