@@ -25,9 +25,9 @@ mod models_replace;
 mod open;
 mod panics;
 mod pop;
+mod processed;
 mod produce;
 mod push;
-mod records;
 mod replace;
 mod replaces;
 mod resync;
@@ -36,6 +36,7 @@ mod store;
 #[cfg(all(test, not(delta_fifo_loom)))]
 mod tests;
 mod undo;
+mod version;
 mod wait;
 mod word;
 
@@ -44,7 +45,6 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use ahash::RandomState;
-use smallvec::SmallVec;
 
 use crate::alarm::Alarm;
 use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Transform};
@@ -64,10 +64,12 @@ use crate::wait::Waiters;
 
 use close::Closing;
 use delays::Delays;
+pub(crate) use entry::EntryKey;
 pub use known::{FifoKnown, FifoSnapshot};
 use lines::Lines;
 use marks::Marks;
 use pop::Held;
+use processed::LastLook;
 use replace::Ticket;
 use replaces::Replaces;
 use shard::Shard;
@@ -106,6 +108,7 @@ pub struct DeltaFifo<K, V, S = RandomState> {
     watchers: Arc<Waiters>,
     replaces: Replaces,
     marks: Marks,
+    last_look: LastLook,
     closing: Closing,
     alarm: Alarm,
     hasher: Arc<S>,
@@ -197,6 +200,7 @@ where
             watchers,
             replaces: Replaces::new(builder.scopes.len(), builder.disjoint_scopes),
             marks: Marks::new(),
+            last_look: LastLook::default(),
             closing: Closing::new(),
             alarm: Alarm::new(builder.timer, Arc::new(wake)),
             hasher: Arc::new(builder.hasher),
@@ -299,19 +303,21 @@ where
     }
 
     fn pop_raw(&self, deadline: Deadline) -> Result<Held<K, V>, PopTimeoutError> {
-        self.pop_blocking(1, deadline).map(one)
+        self.pop_blocking(|thread| self.take_one(thread), deadline)
     }
 
     async fn pop_raw_async(&self) -> Result<Held<K, V>, Closed> {
-        self.pop_waiting(1).await.map(one)
+        self.pop_waiting(|thread| self.take_one(thread)).await
     }
 
     fn pop_batch_raw(&self, max: usize, deadline: Deadline) -> Result<Vec<Held<K, V>>, PopTimeoutError> {
-        self.pop_blocking(max, deadline).map(SmallVec::into_vec)
+        assert!(max > 0, "a batch has at least one lease");
+        self.pop_blocking(|thread| Some(self.take(max, thread)).filter(|batch| !batch.is_empty()), deadline)
     }
 
     async fn pop_batch_raw_async(&self, max: usize) -> Result<Vec<Held<K, V>>, Closed> {
-        self.pop_waiting(max).await.map(SmallVec::into_vec)
+        assert!(max > 0, "a batch has at least one lease");
+        self.pop_waiting(|thread| Some(self.take(max, thread)).filter(|batch| !batch.is_empty())).await
     }
 
     fn end(&self, held: Held<K, V>, ending: Ending) {
@@ -381,8 +387,4 @@ where
     async fn wait_raw_async(&self, awaited: Awaited) -> Result<(), Closed> {
         self.wait_async_for(awaited).await
     }
-}
-
-fn one<T>(mut batch: SmallVec<[T; 1]>) -> T {
-    batch.pop().expect("a pop takes at least one key")
 }

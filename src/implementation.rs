@@ -12,9 +12,9 @@
 //! # A change that is newer than a list
 //!
 //! Replaces are numbered. What replace *n* appends is settled with 2·*n*, a change that is made after it began with
-//! 2·*n* + 1, and an entry's number only rises. An object of the list keeps off at 2·*n* + 1 and above, the sweep at
-//! 2·*n* and above. The number must outlive the entry while a replace is open: it is kept in the record of the known
-//! object, or in one that stands for a key that is gone.
+//! 2·*n* + 1, and a key's number only rises. An object of the list keeps off at 2·*n* + 1 and above, the sweep at
+//! 2·*n* and above. The number must outlive the key's object while a replace is open that may ask for it: so a key that is deleted
+//! stays in the table until then.
 //!
 //! # First sync and handles
 //!
@@ -39,24 +39,24 @@
 //! ```text
 //!  producer                                                                          consumer
 //!   fact ─▶ cell of the pool ─▶ word of the key's entry ─▶ handle ─▶ one line ─▶ lease: takes all facts, resolves them
-//!           (object and head)   (in its shard's table)                            ─▶ record of the known object
+//!           (object and head)   (in its shard's table)                            ─▶ version of the entry: the known object
 //! ```
 //!
-//! A key has an *entry* while it is pending or leased, and a *record* while an object of it is known. Both stand in tables of
-//! the key's shard, which its hash chooses. All that happens to an entry is one compare-and-swap of its 64-bit word: state,
-//! generation, newest fact. So two calls meet on one word only if they are about one key. The line is one for all
-//! shards, and what stands in it are handles, which are good as long as the word's generation is theirs. Whoever finds a key
-//! on its way into the line puts it there too, before it returns: that is all the help there is, and what it takes for an
-//! accepted change not to depend on the thread that made its key pending.
+//! A key has one *entry* while it is pending, leased or known, in the table of its shard, which its hash chooses. All that
+//! happens to it is one compare-and-swap of its 64-bit word: state, generation, newest fact. So two calls meet on one word
+//! only if they are about one key. The line is one for all shards, and what stands in it are handles, which are good as long as
+//! the word's generation is theirs. Whoever finds a key on its way into the line puts it there too, before it returns: that
+//! is all the help there is, and what it takes for an accepted change not to depend on the thread that made its key pending.
 //!
 //! # Sharded queue: linearization points
 //!
 //! - A change: the compare-and-swap that puts its fact on the word; of a key without an entry, the insertion into the table;
-//!   of one that is merged into the newest fact without a trace, the load that finds this fact still newest after its number was raised.
-//!   A deletion of nothing, or an item that a newer change keeps off: the load of the word, or of the record, that said so.
+//!   of one that is merged into the newest fact without a trace, the load that finds this fact still newest after its number
+//!   was raised. A deletion of nothing, or an item that a newer change keeps off: the load of the word that said so, or the
+//!   search that found no entry.
 //! - A place in line: the fetch-and-add that reserves the cell. The order of the line and the contents of a key are two things.
 //! - A pop: which key, where the line is popped; its contents, the compare-and-swap to Leased; what is known, the swap of
-//!   the record's version. All before it returns.
+//!   the entry's version. All before it returns.
 //! - The end of a lease: the compare-and-swap that leaves Leased.
 //! - `get`: the second load of the version, which found the object still there; of nothing, the load that said so.
 //! - A replace begins where its number is shown; each item and tombstone is a change of its own. First syncs and
@@ -71,8 +71,7 @@
 //! | fill of a cell of the line (Release) | pop (Acquire) | that the word has come so far |
 //! | push, then fence, then look for sleepers | register, then fence, then look | one of the two sees the other |
 //! | `raise` of a number, fence, look at the word | lease, fence, read of the numbers | a number that is raised too late is seen to be |
-//! | record without an object, fence, open replaces | end of a replace, fence, records without one | one of the two removes it |
-//! | number of a record (Release), then its version | version (Acquire), then number | whoever has seen an object reads its number or a later one |
+//! | an entry comes to rest for a replace's sake, fence, open replaces | end of a replace, fence, such entries | one of the two retires it |
 //! | end of a lease, fence, look for watchers | watcher registers, fence, looks | no wait is left behind |
 //! | the flag of a close, then a grace period | a guard, then a load of the flag | after the grace period nobody accepts anything |
 //!
@@ -80,13 +79,13 @@
 //!
 //! # Sharded queue: reclamation
 //!
-//! Entries, records and cells are *type-stable*: their slots are recycled and their memory stays until the queue goes, so a stale index is no
+//! Entries and the cells of objects are *type-stable*: their slots are recycled and their memory stays until the queue goes, so a stale index is no
 //! dangling pointer, and what a late reader finds is checked by the word or the version that led there.
 //!
 //! - *Objects* are counted. A reader takes a reference first and then looks whether the cell is still what it meant (*hold and
 //!   check*), so an object goes when its last holder goes, and no grace period stands in between.
-//! - *Entries and records* go through a limbo with a grace period before their slots are used again, since tables are
-//!   walked through them and their keys are read by reference.
+//! - *Entries* go through a limbo with a grace period before the table lets go of them, since it is walked through them and
+//!   their keys are read by reference. An entry is counted too: it is the cell of its key, which handles of known objects share.
 //! - *Segments of the line* and nodes of the ordered maps are freed by the epoch collector: one for this crate alone, so that no other crate's
 //!   garbage runs in a producer's call.
 //!
@@ -97,26 +96,35 @@
 //! the consumer that recycles their slots. The queue's own drop drops everything that is left, each value by itself, so that a panic of one
 //! keeps none of the others.
 //!
-//! # Sharded queue: figures
+//! # Sharded queue: structure by measurement
 //!
-//! Two cores, 100,000 known keys, one by one, ns per change with the system's allocator and with mimalloc (`perf/README.md`):
-//! sharded 1,270 / 1,103, the mutex queue 2,453 / 1,943, one parking_lot mutex 841 / 777, 64 mutex shards 576 / 348. Every call of a
-//! producer takes some 0.2 µs; the consumer is the slower side. By a profile its time goes, in this order, to
+//! Two structures were built in full, with leases, generations, replace numbers and all tests, and measured in the same harness:
 //!
-//! - misses: for a known key it touches the bucket of the record, the record, the cell of its key and the cell of the old object, each on
-//!   its own line; a slot for each key that is record and key in one would save two of them;
-//! - moves: a lease of some 200 bytes goes through several results;
-//! - some forty locked instructions for each change, most of them free lists and counts of references; three guards.
+//! - *Two tables*: entries for pending and leased keys, few and recycled, and records for known objects, which only consumers
+//!   touch. A producer's call costs less (310 ns against 500, one thread, 100,000 keys), a pop with its `done` far more (1,400
+//!   against 400): whatever is cold falls to the consumer, who looks a key up twice, makes and unlinks an entry for each pass, and
+//!   moves its key between the two. As a pipeline it took 1,270 ns for each change with the system's allocator, 1,103 with mimalloc.
+//! - *One entry for each key*, which stays as long as the key is known: this one. It took 700 to 940 ns, and 500. It needs one
+//!   table, one state more, and none of what two tables need: a look at the record between search and insertion, facts that are
+//!   made void afterwards, a tombstone that may come to nothing, an order of looks in sweeps and deletions.
 //!
-//! In batches nothing is saved yet but the guard and the wake-up: each key of a batch is opened and ended by itself.
+//! What made the difference besides:
+//!
+//! - free slots in two lists, one to take from and one to give to: producer and consumer no longer pass one head to and fro;
+//! - prefetching: the bucket as soon as the hash is known, then the entry, in batches all of them first; a pop asks for the entry
+//!   of the fourth key behind it, and for the objects of the next;
+//! - a lease of 110 bytes that is moved little, lends its key and its newest object, and takes a fact that stands alone by a
+//!   short way (a pop with its `done` in cache: 335 ns before, 222 after);
+//! - the end of a lease that leaves the key at rest needs no guard;
+//! - giving way three times before a sleep: woken threads often run on the core of who woke them, where each then sleeps and
+//!   wakes for each item: 650,000 context switches in a run became 30,000.
 //!
 //! # Sharded queue: alternatives
 //!
 //! - *A closed bit in every word and every link* seals without waiting for calls that are under way, at the price of a pass over all
 //!   entries and a rule in every step. A grace period costs producers one load.
 //! - *The number of the newest replace in the word alone* dies with the entry; raised after a lease has begun, it comes too late
-//!   for a replace that looks in between. It is kept in the record, and raised before.
-//! - *Keeping entries while a replace is open* leaves a list of a million keys in the hot table.
+//!   for a replace that looks in between. It is kept beside the word, and raised before.
 //! - *A generation beside the word* lets a thread that goes on late mark a key as in line that is not (a test shows it).
 //! - *Marking a key as in line before the wake-up* leaves a sleeper asleep if the thread stops in between.
 //! - *Moving a key to the first line under a new generation* leaves it in no line if the mover stops. Both handles stay good.
@@ -125,8 +133,10 @@
 //! - *An object freed at `done`* may be lent, known and given back at once: hence the count.
 //! - *Helping a consumer that is stopped in `done`* works, with a cell where it announces itself, and is not worth its price: its key
 //!   counts as leased.
-//! - *Versioned records* make a snapshot one moment at constant cost (Wei et al., *Constant-Time Snapshots with Applications to Concurrent
+//! - *Versions* make a snapshot one moment at constant cost (Wei et al., *Constant-Time Snapshots with Applications to Concurrent
 //!   Data Structures*, PPoPP 2021). Not built: today a snapshot collects handles.
+//! - *A load factor of a half* makes ways shorter and the arrays of buckets longer: no gain. *Chunks of slots that double*: none
+//!   either.
 //!
 //! # The parts of the lock-free queue
 //!

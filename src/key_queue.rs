@@ -230,6 +230,12 @@ impl<const N: usize> KeyQueue<N> {
         }
     }
 
+    /// What stands `ahead` behind the head, mostly. For who wants to know what it will need soon.
+    #[inline]
+    pub(crate) fn glance(&self, ahead: u64, guard: &Guard) -> Option<Handle> {
+        self.chain.first(guard).glance(ahead)
+    }
+
     /// Takes up to `max` handles from the head and appends them to `into`; returns how many. Fewer only if there were no
     /// more at some moment. `into` grows before anything is taken.
     pub(crate) fn pop_batch(&self, max: usize, into: &mut Vec<Handle>, guard: &Guard) -> usize {

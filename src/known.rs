@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use crate::delta::Object;
 use crate::error::BoxError;
+use crate::fifo::EntryKey;
 use crate::object::Key;
 
 /// A user's own store of known objects, over which a queue is built as client-go's is over its indexer.
@@ -70,21 +71,43 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KnownObject<K, V> {
-    key: Key<K>,
+    key: SharedKey<K, V>,
     object: Object<V>,
+}
+
+/// A key by itself, or in an entry of the sharded queue.
+enum SharedKey<K, V> {
+    Alone(Key<K>),
+    OfEntry(EntryKey<K, V>),
+}
+
+impl<K, V> Deref for SharedKey<K, V> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        match self {
+            SharedKey::Alone(key) => key,
+            SharedKey::OfEntry(key) => key,
+        }
+    }
+}
+
+impl<K, V> Clone for SharedKey<K, V> {
+    fn clone(&self) -> Self {
+        match self {
+            SharedKey::Alone(key) => SharedKey::Alone(key.clone()),
+            SharedKey::OfEntry(key) => SharedKey::OfEntry(key.clone()),
+        }
+    }
 }
 
 impl<K, V> KnownObject<K, V> {
     pub(crate) fn new(key: Key<K>, object: Object<V>) -> Self {
-        KnownObject { key, object }
+        KnownObject { key: SharedKey::Alone(key), object }
     }
 
-    pub(crate) fn shared_key(&self) -> Key<K> {
-        Key::clone(&self.key)
-    }
-
-    pub(crate) fn shared_object(&self) -> Object<V> {
-        Object::clone(&self.object)
+    pub(crate) fn of_entry(key: EntryKey<K, V>, object: Object<V>) -> Self {
+        KnownObject { key: SharedKey::OfEntry(key), object }
     }
 
     /// The key. Wait-free, O(1).
@@ -100,13 +123,13 @@ impl<K, V> KnownObject<K, V> {
 
 impl<K, V> Clone for KnownObject<K, V> {
     fn clone(&self) -> Self {
-        KnownObject { key: Key::clone(&self.key), object: Object::clone(&self.object) }
+        KnownObject { key: self.key.clone(), object: Object::clone(&self.object) }
     }
 }
 
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for KnownObject<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KnownObject").field("key", &self.key).field("object", &self.object).finish()
+        f.debug_struct("KnownObject").field("key", self.key()).field("object", &self.object).finish()
     }
 }
 
@@ -123,9 +146,9 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for KnownObject<K, V> {
 /// assert_eq!(key.as_str(), "a");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KnownKey<K>(Key<K>);
+pub struct KnownKey<K, V>(SharedKey<K, V>);
 
-impl<K> Deref for KnownKey<K> {
+impl<K, V> Deref for KnownKey<K, V> {
     type Target = K;
 
     fn deref(&self) -> &K {
@@ -133,15 +156,15 @@ impl<K> Deref for KnownKey<K> {
     }
 }
 
-impl<K> Clone for KnownKey<K> {
+impl<K, V> Clone for KnownKey<K, V> {
     fn clone(&self) -> Self {
-        KnownKey(Key::clone(&self.0))
+        KnownKey(self.0.clone())
     }
 }
 
-impl<K: fmt::Debug> fmt::Debug for KnownKey<K> {
+impl<K: fmt::Debug, V> fmt::Debug for KnownKey<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        (**self).fmt(f)
     }
 }
 
@@ -211,7 +234,7 @@ pub trait KnownView<K, V> {
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
 
     /// The keys, as [`iter`](Self::iter) gives them. O(n); progress is the view's.
-    fn keys(&self) -> impl Iterator<Item = KnownKey<K>> {
+    fn keys(&self) -> impl Iterator<Item = KnownKey<K, V>> {
         self.iter().map(|known| KnownKey(known.key))
     }
 }

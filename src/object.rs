@@ -50,15 +50,26 @@ use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-use cell::{Cell, free_alone};
+pub(crate) use cell::Cell;
+use cell::free_alone;
 use pool::Home;
 pub(crate) use pool::{Draft, Pool};
 
 /// The handle by which everything shares one key.
 pub(crate) type Key<K> = Shared<K>;
 
+/// What a cell has beside its value.
+pub(crate) trait Head: Default {
+    /// The alignment of the whole cell, at least.
+    type Align;
+}
+
+impl Head for () {
+    type Align = ();
+}
+
 /// A shared, immutable value; as `Arc`, but its memory is recycled by a pool. Good after the pool is gone.
-pub(crate) struct Shared<T, H: Default = ()> {
+pub(crate) struct Shared<T, H: Head = ()> {
     /// One of its references is ours.
     cell: NonNull<Cell<T, H>>,
     owns: PhantomData<Cell<T, H>>,
@@ -66,14 +77,14 @@ pub(crate) struct Shared<T, H: Default = ()> {
 
 // SAFETY: as for `Arc`: it lends `&T` and `&H` to any thread that has a clone, and the last one may drop the `T`, or its
 // memory the `H`, anywhere.
-unsafe impl<T: Send + Sync, H: Default + Send + Sync> Send for Shared<T, H> {}
+unsafe impl<T: Send + Sync, H: Head + Send + Sync> Send for Shared<T, H> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync, H: Default + Send + Sync> Sync for Shared<T, H> {}
+unsafe impl<T: Send + Sync, H: Head + Send + Sync> Sync for Shared<T, H> {}
 
-impl<T: RefUnwindSafe, H: Default + RefUnwindSafe> UnwindSafe for Shared<T, H> {}
-impl<T: RefUnwindSafe, H: Default + RefUnwindSafe> RefUnwindSafe for Shared<T, H> {}
+impl<T: RefUnwindSafe, H: Head + RefUnwindSafe> UnwindSafe for Shared<T, H> {}
+impl<T: RefUnwindSafe, H: Head + RefUnwindSafe> RefUnwindSafe for Shared<T, H> {}
 
-impl<T, H: Default> Shared<T, H> {
+impl<T, H: Head> Shared<T, H> {
     /// On the heap by itself, as `Arc::new`.
     pub(crate) fn alone(value: T) -> Self {
         // SAFETY: the cell has one reference, which is this one's.
@@ -113,10 +124,6 @@ impl<T, H: Default> Shared<T, H> {
         value
     }
 
-    pub(crate) fn head(&self) -> &H {
-        &self.cell().head
-    }
-
     pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
         self.cell == other.cell
     }
@@ -130,7 +137,18 @@ impl<T, H: Default> Shared<T, H> {
     }
 }
 
-impl<T, H: Default> Clone for Shared<T, H> {
+/// A reference that is somebody else's.
+pub(crate) struct Lent<T, H: Head>(ManuallyDrop<Shared<T, H>>);
+
+impl<T, H: Head> Deref for Lent<T, H> {
+    type Target = Shared<T, H>;
+
+    fn deref(&self) -> &Shared<T, H> {
+        &self.0
+    }
+}
+
+impl<T, H: Head> Clone for Shared<T, H> {
     #[inline]
     fn clone(&self) -> Self {
         self.cell().retain();
@@ -139,7 +157,7 @@ impl<T, H: Default> Clone for Shared<T, H> {
     }
 }
 
-impl<T, H: Default> Drop for Shared<T, H> {
+impl<T, H: Head> Drop for Shared<T, H> {
     #[inline]
     fn drop(&mut self) {
         // A model that has failed would fail again, and abort.
@@ -152,7 +170,7 @@ impl<T, H: Default> Drop for Shared<T, H> {
     }
 }
 
-impl<T, H: Default> Deref for Shared<T, H> {
+impl<T, H: Head> Deref for Shared<T, H> {
     type Target = T;
 
     /// # Panics
@@ -164,7 +182,7 @@ impl<T, H: Default> Deref for Shared<T, H> {
     }
 }
 
-impl<T: fmt::Debug, H: Default> fmt::Debug for Shared<T, H> {
+impl<T: fmt::Debug, H: Head> fmt::Debug for Shared<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
             Some(value) => value.fmt(f),
@@ -173,24 +191,24 @@ impl<T: fmt::Debug, H: Default> fmt::Debug for Shared<T, H> {
     }
 }
 
-impl<T: Hash, H: Default> Hash for Shared<T, H> {
+impl<T: Hash, H: Head> Hash for Shared<T, H> {
     fn hash<S: Hasher>(&self, state: &mut S) {
         (**self).hash(state);
     }
 }
 
-impl<T: PartialEq, H: Default> PartialEq for Shared<T, H> {
+impl<T: PartialEq, H: Head> PartialEq for Shared<T, H> {
     fn eq(&self, other: &Self) -> bool {
         self.value() == other.value()
     }
 }
 
-impl<T: Eq, H: Default> Eq for Shared<T, H> {}
+impl<T: Eq, H: Head> Eq for Shared<T, H> {}
 
 /// A cell whose last reference is gone; its body is ours. Gives it back at the end, also if a destructor panics (I3).
-struct Last<T, H: Default>(NonNull<Cell<T, H>>);
+struct Last<T, H: Head>(NonNull<Cell<T, H>>);
 
-impl<T, H: Default> Drop for Last<T, H> {
+impl<T, H: Head> Drop for Last<T, H> {
     #[inline]
     fn drop(&mut self) {
         // As for `Shared`.

@@ -1,7 +1,7 @@
 //! Which thread holds a borrowed lease: a wait that would wait for one of its own is an error.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
     /// Borrowed leases that this thread popped, of all queues, and that were not ended by it. Ended by another thread
@@ -15,7 +15,7 @@ pub(crate) fn note_popped(leases: usize) {
 }
 
 /// A lease that `thread` popped has ended, or is borrowed no more.
-pub(crate) fn note_ended(thread: u64) {
+pub(crate) fn note_ended(thread: u32) {
     if thread == current_thread() {
         OWN_LEASES.set(OWN_LEASES.get().saturating_sub(1));
     }
@@ -26,12 +26,12 @@ pub(crate) fn may_hold_leases() -> bool {
     OWN_LEASES.get() > 0
 }
 
-/// A number for the calling thread; never 0.
-pub(crate) fn current_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+/// A number for the calling thread; never 0, until there have been 2^32 threads.
+pub(crate) fn current_thread() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
         // Relaxed: only uniqueness counts.
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+        static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
     }
     NUMBER.with(|number| *number)
 }

@@ -62,7 +62,8 @@ pub(crate) fn resolve<O: Clone>(
     Resolved { deltas, merged }
 }
 
-fn settle_first<O: Clone>(mut fact: RawDelta<O>, before: &Before<O>) -> Option<RawDelta<O>> {
+/// The first delta of a lease. None: it came to nothing.
+pub(crate) fn settle_first<O: Clone>(mut fact: RawDelta<O>, before: &Before<O>) -> Option<RawDelta<O>> {
     match fact.kind {
         RawKind::Applied => {
             fact.kind = if matches!(before, Before::Absent) { RawKind::Added } else { RawKind::Updated };

@@ -6,7 +6,8 @@
 //!            │    └─▶ [ ● ][   ] …
 //!            └──────▶ [ ● ][ ● ] …      a place leads to a chunk
 //!                       └─▶ │slot│slot│slot│ …
-//!  free    tag │ index ─▶ slot ─link─▶ slot ─link─▶ 0
+//!  stock   tag │ index ─▶ slot ─link─▶ slot ─link─▶ 0      from here they are taken
+//!  free          index ─▶ slot ─link─▶ slot ─link─▶ 0      here they are given; when the stock is empty it gets them all
 //!  next    the number of the next new slot
 //! ```
 //!
@@ -15,21 +16,22 @@
 //! - **I1** A place of a row, and a row itself, is written once: null → memory whose slots are all made. It is freed when
 //!   the slab is dropped. So `get` may lend what it finds for as long as the slab.
 //! - **I2** An index is handed out by `grow` at most once, after its chunk stands; afterwards it is either out (its
-//!   taker owns it) or in the free list, once.
-//! - **I3** `free` is changed by read-modify-writes only. So what any of them released is acquired by whoever reads a
-//!   later value.
-//! - **I4** Each pop raises the tag by one. While the tag is the same nothing was popped, so an index that is on top
-//!   again was there all along, and its link is what was read. The slot whose link a late popper reads may be out and its
-//!   link anything; that is harmless, since slots are type-stable and the exchange fails then. Only a popper that is
-//!   stopped between its load and its exchange while others pop a multiple of 2^32 times, exactly, with the same slot on
-//!   top, is deceived: the others then need minutes at full speed and the very count.
+//!   taker owns it), in the stock or in the free list, once, or in the hands of who restocks.
+//! - **I3** `free` and `stock` are changed by read-modify-writes only. So what any of them released is acquired by whoever
+//!   reads a later value.
+//! - **I4** Each take raises the stock's tag by one. While the tag is the same nothing was taken, so an index that is on top
+//!   again was there all along, and its link is what was read; and an empty stock was empty all along. The slot whose link a
+//!   late taker reads may be out and its link anything; that is harmless, since slots are type-stable and the exchange fails
+//!   then. Only a taker that is stopped between its load and its exchange while others take a multiple of 2^32 times, exactly,
+//!   with the same slot on top, is deceived: the others then need minutes at full speed and the very count.
 //! - **I5** Index 0 is nobody and ends the list; index `u32::MAX` on top says that the list is closed for good.
 //!
 //! # Progress
 //!
 //! Lock-free: nobody waits for who installs a chunk; each who needs it allocates one, and the losers free theirs. An
-//! exchange of `free` fails only because another one succeeded. No call does more than one allocation of a chunk and one
-//! of a row (zeroed pages).
+//! exchange fails only because another one succeeded. No call does more than one allocation of a chunk and one of a row
+//! (zeroed pages). Who is stopped while it restocks keeps those slots from being used: the others make new ones. Two lists, since
+//! who takes and who gives are mostly on two cores, which would pass one head to and fro.
 
 #![expect(
     unsafe_code,
@@ -48,7 +50,7 @@ use std::ptr;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
-use crate::sync::{CachePadded, pause_point, planted, weaken};
+use crate::sync::{CachePadded, pause_point, planted, prefetch_all, weaken};
 
 /// The name of a slot. 0 and `u32::MAX` name none.
 pub(crate) type Index = NonZeroU32;
@@ -78,6 +80,7 @@ const ROWS: usize = if cfg!(delta_fifo_loom) { 4 } else { 32 };
 
 /// The highest index.
 const MAX: u64 = u32::MAX as u64 - 1;
+const INDEX: u64 = u32::MAX as u64;
 /// On top of the free list after `close`.
 const CLOSED: u64 = u32::MAX as u64;
 const TAG: u64 = 1 << 32;
@@ -88,7 +91,9 @@ type Place<T> = AtomicPtr<T>;
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     rows: [AtomicPtr<Place<T>>; ROWS],
-    /// The upper half is the tag, the lower the index of the first free slot.
+    /// Free slots to be taken: the upper half is the tag, the lower the index of the first.
+    stock: CachePadded<AtomicU64>,
+    /// Free slots that were given: the index of the first.
     free: CachePadded<AtomicU64>,
     /// The number of the next new slot. 64 bits, so that it cannot wrap.
     next: CachePadded<AtomicU64>,
@@ -114,6 +119,7 @@ impl<T: Slot> Slab<T> {
     pub(crate) fn new() -> Self {
         Slab {
             rows: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            stock: CachePadded::new(AtomicU64::new(0)),
             free: CachePadded::new(AtomicU64::new(0)),
             next: CachePadded::new(AtomicU64::new(1)),
             slots: PhantomData,
@@ -148,28 +154,60 @@ impl<T: Slot> Slab<T> {
     /// chunk.
     #[inline]
     pub(crate) fn take(&self) -> Index {
-        // Acquire, here and at a failed exchange: pairs with `offer` (Release); publishes the link, and what was done to the
-        // slot. Every earlier `offer` counts (I3).
+        // Acquire, here and at a failed exchange: pairs with `restock` (Release); publishes the link, and what was done to
+        // the slot (I3).
         let acquire = weaken("a head is read by a relaxed load", Acquire);
-        let mut head = self.free.load(acquire);
+        let mut head = self.stock.load(acquire);
         while let Some(index) = Index::new(head as u32) {
-            debug_assert_ne!(head, CLOSED, "taken from a closed slab");
             pause_point("take: head read");
             // Relaxed: `head` has acquired it, or else it is nobody's and the exchange fails (I4).
             let next = self.get(index).link().load(Relaxed);
             pause_point("take: link read");
             let raise = if planted("a take leaves the tag") { 0 } else { TAG };
-            let new = (head & !CLOSED).wrapping_add(raise) | u64::from(next);
-            // Relaxed: the load that read `head` has acquired; nothing is published. It fails if others took or gave.
-            match self.free.compare_exchange_weak(head, new, Relaxed, acquire) {
-                Ok(_) => return index,
+            let new = (head & !INDEX).wrapping_add(raise) | u64::from(next);
+            // Relaxed: the load that read `head` has acquired; nothing is published. It fails if others took or restocked.
+            match self.stock.compare_exchange_weak(head, new, Relaxed, acquire) {
+                Ok(_) => {
+                    // The next one is far, as whoever gave it is mostly on another core.
+                    Index::new(next).into_iter().for_each(|next| prefetch_all(self.get(next)));
+                    return index;
+                }
                 Err(now) => head = now,
             }
         }
-        self.grow()
+        self.restock(head)
     }
 
-    /// Back to the free list. The caller has taken it, and has no more business with it.
+    /// The first of the slots that were given; the others go into the stock, whose empty `head` is this.
+    fn restock(&self, head: u64) -> Index {
+        // Relaxed: spares the swap; what it misses is taken next time.
+        if self.free.load(Relaxed) == 0 {
+            return self.grow();
+        }
+        // Acquire: pairs with `offer` (Release); publishes the links, and what was done to the slots. Every earlier `offer`
+        // counts (I3).
+        let given = self.free.swap(0, weaken("the given are taken by a relaxed swap", Acquire));
+        debug_assert_ne!(given, CLOSED, "taken from a closed slab");
+        let Some(first) = Index::new(given as u32) else { return self.grow() };
+        pause_point("take: restocking");
+        // Relaxed: acquired above.
+        let Some(rest) = Index::new(self.get(first).link().load(Relaxed)) else { return first };
+        let new = head & !INDEX | u64::from(rest.get());
+        // Release: pairs with `take` (Acquire); passes on what the swap has acquired. It fails if somebody else has restocked.
+        let publish = weaken("restocked by a relaxed exchange", Release);
+        let lost = self.stock.compare_exchange(head, new, publish, Relaxed).is_err();
+        if lost && !planted("who loses a restock forgets the rest") {
+            let mut last = rest;
+            // Relaxed: acquired above.
+            while let Some(next) = Index::new(self.get(last).link().load(Relaxed)) {
+                last = next;
+            }
+            self.give_chain(rest, last);
+        }
+        first
+    }
+
+    /// Back to the free ones. The caller has taken it, and has no more business with it.
     #[inline]
     pub(crate) fn give(&self, index: Index) {
         self.give_chain(index, index);
@@ -187,32 +225,35 @@ impl<T: Slot> Slab<T> {
     pub(crate) fn offer(&self, first: Index, last: Index) -> bool {
         let link = self.get(last).link();
         // Relaxed: the exchange finds out if it is old. CLOSED sticks.
-        let mut head = self.free.load(Relaxed);
-        while head != CLOSED {
+        let mut top = self.free.load(Relaxed);
+        while top != CLOSED {
             // Relaxed: the exchange publishes it.
-            link.store(head as u32, Relaxed);
+            link.store(top as u32, Relaxed);
             pause_point("give: link written");
-            let new = (head & !CLOSED) | u64::from(first.get());
             let publish = weaken("given by a relaxed exchange", Release);
-            // Release: pairs with `take` and `close` (Acquire); publishes the links and what was done to the slots.
-            // Relaxed: on failure the head is only compared again. It fails if others took or gave.
-            match self.free.compare_exchange_weak(head, new, publish, Relaxed) {
-                Err(now) if !planted("a give is not repeated") => head = now,
+            // Release: pairs with `restock` and `close` (Acquire); publishes the links and what was done to the slots. Nothing but
+            // all of it is ever taken off, so one that is on top again is no trap.
+            // Relaxed: on failure the top is only compared again. It fails if others gave or restocked.
+            match self.free.compare_exchange_weak(top, first.get().into(), publish, Relaxed) {
+                Err(now) if !planted("a give is not repeated") => top = now,
                 _ => return true,
             }
         }
         false
     }
 
-    /// Closes the free list and returns how many slots are in it. Nobody may take any more, and it is closed once.
+    /// Closes the free list and returns how many slots are free. Nobody may take any more, and it is closed once.
     pub(crate) fn close(&self) -> u32 {
-        // Acquire: pairs with `offer` (Release); publishes the links. Every earlier `offer` counts (I3).
-        let mut next = Index::new(self.free.swap(CLOSED, Acquire) as u32);
+        // Acquire, both: pairs with `offer` and `restock` (Release); publishes the links (I3).
+        let lists = [self.free.swap(CLOSED, Acquire), self.stock.load(Acquire)];
         let mut free = 0;
-        while let Some(index) = next {
-            free += 1;
-            // Relaxed: acquired above, and nobody touches a free slot any more.
-            next = Index::new(self.get(index).link().load(Relaxed));
+        for first in lists {
+            let mut next = Index::new(first as u32);
+            while let Some(index) = next {
+                free += 1;
+                // Relaxed: acquired above, and nobody touches a free slot any more.
+                next = Index::new(self.get(index).link().load(Relaxed));
+            }
         }
         free
     }
@@ -223,15 +264,15 @@ impl<T: Slot> Slab<T> {
         (self.next.load(Relaxed) - 1).min(MAX) as u32
     }
 
-    /// All slots ever made, but for those of a chunk that is being installed. For `&mut` and drop time use.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
+    /// All slots ever made, but for those of a chunk that is being installed. O(slots ever made).
+    pub(crate) fn for_each(&self, mut f: impl FnMut(Index, &T)) {
         for index in (1..=self.allocated()).filter_map(Index::new) {
             let (row, place, _) = locate::<T>(index);
             // Acquire, both: as in `get`.
             let row = self.rows[row].load(Acquire);
             // SAFETY: as in `get`.
             if !row.is_null() && !unsafe { &*row.add(place) }.load(Acquire).is_null() {
-                f(self.get(index));
+                f(index, self.get(index));
             }
         }
     }

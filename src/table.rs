@@ -79,10 +79,10 @@ use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::epoch::Guard;
-use crate::sync::{pause_point, planted, weaken};
+use crate::sync::{pause_point, planted, prefetch, weaken};
 
 use directory::{Directory, FIRST, MOST};
-use link::Link;
+use link::{Link, Target};
 use list::{List, Place, Seen, order_of_hash};
 
 /// A slot that a table can hold.
@@ -90,6 +90,12 @@ pub(crate) trait Node: Slot {
     /// The table's: leads to the next node.
     fn next(&self) -> &AtomicU64;
     /// The table's: where the node stands.
+    fn order(&self) -> &AtomicU64;
+}
+
+/// The same for what only has the links.
+pub(crate) trait Links {
+    fn next(&self) -> &AtomicU64;
     fn order(&self) -> &AtomicU64;
 }
 
@@ -118,6 +124,20 @@ impl Table {
     /// A few buckets.
     pub(crate) fn new() -> Self {
         Table { mask: AtomicU32::new(FIRST - 1), directory: Directory::new() }
+    }
+
+    /// Brings near what a search for this hash begins with.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        prefetch(self.directory.bucket(self.bucket(hash)));
+    }
+
+    /// The same for what it goes on with.
+    #[inline]
+    pub(crate) fn prefetch_node<N: Node>(&self, nodes: &Slab<N>, hash: u64) {
+        if let Target::Node(index) = Link::load(self.directory.bucket(self.bucket(hash))).target() {
+            prefetch(nodes.get(index).next());
+        }
     }
 
     /// The node of this hash that `eq` says is it.

@@ -37,7 +37,7 @@ pub(super) struct GivenBack<V> {
 
 pub(super) struct OpenLease {
     /// The thread that holds it as a borrow; 0 if nobody can tell.
-    pub(super) thread: u64,
+    pub(super) thread: u32,
     /// Whether the key exists after its deltas.
     pub(super) live: bool,
     /// Its deltas' number in the marks.

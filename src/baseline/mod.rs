@@ -23,7 +23,7 @@ mod wait;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use ahash::RandomState;
@@ -88,7 +88,7 @@ pub struct MutexDeltaFifo<K, V, S = RandomState> {
     sleepers: Sleepers,
     alarm: Alarm,
     /// The thread that runs user code under the lock; 0 if none does.
-    processing: AtomicU64,
+    processing: AtomicU32,
     synced: AtomicBool,
     /// The state's flag, for a look without the lock.
     closed: AtomicBool,
@@ -169,7 +169,7 @@ where
             records: RwLock::new(Records::new()),
             alarm: Alarm::new(builder.timer, Arc::new(wake)),
             sleepers,
-            processing: AtomicU64::new(0),
+            processing: AtomicU32::new(0),
             synced: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             delivered: AtomicBool::new(false),

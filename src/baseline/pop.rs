@@ -30,7 +30,7 @@ type Batch<K, V> = SmallVec<[Held<K, V>; 1]>;
 type LockedBatch<'q, K, V, S> = (Locked<'q, K, V, S>, Batch<K, V>);
 
 /// Nobody's thread: leases of async consumers wander.
-const NO_THREAD: u64 = 0;
+const NO_THREAD: u32 = 0;
 
 /// A key that was taken while the user's store is asked. If that panics, the key goes back.
 struct Asking<'q, K: Eq, V, S> {
@@ -142,7 +142,7 @@ where
         }
     }
 
-    fn take(&self, state: &mut Locked<'_, K, V, S>, max: usize, thread: u64) -> Batch<K, V> {
+    fn take(&self, state: &mut Locked<'_, K, V, S>, max: usize, thread: u32) -> Batch<K, V> {
         let mut batch = Batch::new();
         while batch.len() < max {
             match catch_unwind(AssertUnwindSafe(|| self.take_first(state, thread))) {
@@ -178,7 +178,7 @@ where
     }
 
     /// Leases the first key in line. The lock is released while the user's store is asked.
-    fn take_first(&self, state: &mut Locked<'_, K, V, S>, thread: u64) -> Option<Held<K, V>> {
+    fn take_first(&self, state: &mut Locked<'_, K, V, S>, thread: u32) -> Option<Held<K, V>> {
         loop {
             let taken = match state.next(&self.known, &self.records, thread)? {
                 Next::Held(held) => return Some(held),

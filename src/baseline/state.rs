@@ -174,7 +174,7 @@ impl<K: Eq, V> State<K, V> {
         &mut self,
         known: &Known<K, V>,
         records: &RwLock<Records<K, V>>,
-        thread: u64,
+        thread: u32,
     ) -> Option<Next<K, V>> {
         loop {
             let slot = self.first_in_line()?;
@@ -209,7 +209,7 @@ impl<K: Eq, V> State<K, V> {
         &mut self,
         slot: Slot,
         records: &RwLock<Records<K, V>>,
-        thread: u64,
+        thread: u32,
     ) -> Option<Held<K, V>> {
         let hash = self.entries.hash(slot);
         let mut known = write(records);
@@ -235,7 +235,7 @@ impl<K: Eq, V> State<K, V> {
     }
 
     /// Takes a key out of its line and everything out of its entry: from here on it is leased.
-    fn take(&mut self, slot: Slot, thread: u64) -> Taken<K, V> {
+    fn take(&mut self, slot: Slot, thread: u32) -> Taken<K, V> {
         self.lines.pop();
         self.pending -= 1;
         self.leased += 1;

@@ -54,9 +54,9 @@ where
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    fn stored(&self) -> impl Iterator<Item = KnownObject<K, V>> {
+    fn stored(&self) -> impl Iterator<Item = (Key<K>, Object<V>)> {
         self.stored_keys().into_iter().filter_map(|key| match self.ask_store(&key) {
-            Before::Known(object) => Some(KnownObject::new(key, object)),
+            Before::Known(object) => Some((key, object)),
             Before::Absent | Before::CannotTell => None,
         })
     }
@@ -72,7 +72,7 @@ where
                 known.collect()
             }
             Known::None => Vec::new(),
-            Known::Store(_) => self.stored().collect(),
+            Known::Store(_) => self.stored().map(|(key, object)| KnownObject::new(key, object)).collect(),
         }
     }
 
@@ -86,9 +86,8 @@ where
                 }
             }
         } else {
-            for known in self.stored() {
-                let hash = self.hasher.hash_one(known.key());
-                table.insert(hash, known.shared_key(), known.shared_object());
+            for (key, object) in self.stored() {
+                table.insert(self.hasher.hash_one(&key), key, object);
             }
         }
         MutexSnapshot { table: Arc::new(table), hasher: Arc::clone(&self.hasher) }

@@ -112,7 +112,7 @@ impl<K: Eq, V> State<K, V> {
     }
 
     /// Whether a lease that this thread holds as a borrow keeps `awaited` from coming.
-    fn holds_back(&self, awaited: Awaited, thread: u64) -> bool {
+    fn holds_back(&self, awaited: Awaited, thread: u32) -> bool {
         let mut own = self
             .entries
             .iter()

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Delta, Tombstone};
-use crate::object::Shared;
+use crate::object::{Head, Shared};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 
 /// How much of what is pending for one key may be merged.
@@ -42,6 +42,10 @@ pub(crate) struct FactHead {
     pub(crate) debt: AtomicU64,
     pub(crate) info: AtomicU32,
     pub(crate) carrier: AtomicU32,
+}
+
+impl Head for FactHead {
+    type Align = ();
 }
 
 /// The kind of a [`RawDelta`].

@@ -4,11 +4,13 @@
 
 use smallvec::SmallVec;
 
-use crate::delta::{FactHead, Object, RawDelta};
+use crate::delta::{DeltaList, FactHead, Object, RawDelta, RawKind};
 use crate::slab::Index;
+use crate::sync::planted;
 
 use super::Objects;
 use super::fact::Fact;
+use super::word::Word;
 
 /// A fact that was taken off its chain.
 pub(super) struct Taken<V> {
@@ -18,6 +20,17 @@ pub(super) struct Taken<V> {
 }
 
 impl<V> Taken<V> {
+    /// Whether it stands for itself: an object that a producer has changed or deleted, and no replace waits for.
+    pub(super) fn is_plain(&self) -> bool {
+        let plain =
+            matches!(self.fact.kind, RawKind::Added | RawKind::Updated | RawKind::Applied | RawKind::Deleted);
+        plain && !self.fact.listed && self.fact.debt == 0 && self.object.is_some()
+    }
+
+    pub(super) fn into_delta(self) -> RawDelta<Object<V>> {
+        RawDelta { kind: self.fact.kind, object: self.object, absorbed: self.fact.absorbed }
+    }
+
     pub(super) fn delta(&self) -> RawDelta<Object<V>> {
         RawDelta { kind: self.fact.kind, object: self.object.clone(), absorbed: self.fact.absorbed }
     }
@@ -25,6 +38,87 @@ impl<V> Taken<V> {
 
 /// Facts of one key, oldest first.
 pub(super) type Facts<V> = SmallVec<[Taken<V>; 2]>;
+
+/// Facts that were taken off a word, linked as they were (E3). Not dropped with this: whoever has it owes them an end.
+#[must_use = "the facts are lost"]
+pub(super) struct Chain {
+    newest: Option<Index>,
+}
+
+impl Chain {
+    /// Of a word from which the caller has just taken them.
+    pub(super) fn taken_off(word: Word) -> Self {
+        Chain { newest: word.newest() }
+    }
+
+    /// Oldest first.
+    pub(super) fn into_facts<V>(self, objects: &Objects<V>) -> Facts<V> {
+        take(objects, self.newest)
+    }
+
+    /// The fact, if there is just one.
+    pub(super) fn into_lone<V>(self, objects: &Objects<V>) -> Result<Taken<V>, Self> {
+        match self.newest {
+            Some(index) if objects.previous(index).is_none() => Ok(take_one(objects, index)),
+            _ => Err(self),
+        }
+    }
+
+    /// What each of them says, and whether it comes with an object, newest first.
+    pub(super) fn facts<V>(&self, objects: &Objects<V>) -> impl Iterator<Item = (Fact, bool)> {
+        let indices = std::iter::successors(self.newest, |index| objects.previous(*index));
+        indices.map(|index| {
+            let fact = Fact::read(objects.head(index));
+            // SAFETY: E3: the chain owns a reference to each of its facts.
+            let has_object = fact.carrier.is_some() || unsafe { objects.lend(index) }.value().is_some();
+            (fact, has_object)
+        })
+    }
+}
+
+/// The deltas of a lease. The object of the newest may be lent by the version: then it is only known here.
+pub(super) struct Shown<V> {
+    deltas: DeltaList<Object<V>>,
+    is_lent: bool,
+}
+
+impl<V> Shown<V> {
+    pub(super) fn new(deltas: DeltaList<Object<V>>) -> Self {
+        Shown { deltas, is_lent: false }
+    }
+
+    /// Gives the newest object's reference away, to the version, which keeps it as long as this is shown (V1, V2).
+    pub(super) fn lend_newest(&mut self, objects: &Objects<V>) -> Option<Index> {
+        let object =
+            self.deltas.last().and_then(|newest| newest.object.as_ref()).filter(|_| !self.is_lent)?;
+        self.is_lent = true;
+        Some(objects.index_of(object))
+    }
+
+    /// All with references of their own.
+    pub(super) fn into_owned(mut self) -> DeltaList<Object<V>> {
+        if std::mem::take(&mut self.is_lent) && !planted("what is lent is given back") {
+            std::mem::forget(self.deltas.last().and_then(|newest| newest.object.clone()));
+        }
+        std::mem::take(&mut self.deltas)
+    }
+}
+
+impl<V> std::ops::Deref for Shown<V> {
+    type Target = [RawDelta<Object<V>>];
+
+    fn deref(&self) -> &[RawDelta<Object<V>>] {
+        &self.deltas
+    }
+}
+
+impl<V> Drop for Shown<V> {
+    fn drop(&mut self) {
+        if self.is_lent && !planted("what is lent is dropped") {
+            std::mem::forget(self.deltas.last_mut().and_then(|newest| newest.object.take()));
+        }
+    }
+}
 
 /// Takes the whole chain. The caller has taken `newest` off the word (E3).
 pub(super) fn take<V>(objects: &Objects<V>, newest: Option<Index>) -> Facts<V> {
@@ -51,20 +145,20 @@ pub(super) fn take_one<V>(objects: &Objects<V>, index: Index) -> Taken<V> {
     Taken { fact, object }
 }
 
-/// Takes over the reference that a version owned (R4).
+/// Takes over the reference that a version owned (V2).
 pub(super) fn take_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
-    // SAFETY: R4: the caller has taken it out of the record's version, which owned it.
+    // SAFETY: V2: the caller has taken it out of the version, which owned it.
     unsafe { objects.adopt(index) }
 }
 
-/// Lends the object of a version to the holder, who alone changes it (R1). It has no reference of its own: it must not be
+/// Lends the object of a version to the holder, who alone changes it (V1). It has no reference of its own: it must not be
 /// dropped, nor used once the version is another.
 pub(super) fn lend_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
-    // SAFETY: R1: the version owns a reference for as long as the holder does not change it; the caller drops none.
+    // SAFETY: V1, V2: the version owns a reference for as long as the holder does not change it; the caller drops none.
     unsafe { objects.adopt(index) }
 }
 
-/// The reference now belongs to a version (R4), or to a fact as its carrier (E3).
+/// The reference now belongs to a version (V2), or to a fact as its carrier (E3).
 pub(super) fn keep<V>(objects: &Objects<V>, object: Object<V>) -> Index {
     let index = objects.index_of(&object);
     std::mem::forget(object);

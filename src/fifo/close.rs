@@ -22,13 +22,13 @@ use crate::table::Position;
 use super::DeltaFifo;
 use super::chain::{self, Facts};
 use super::debts::Debts;
-use super::end::Rest;
+use super::end::{LazyPin, Rest};
 use super::entry::{GivenBack, Tenure};
 use super::known::STRIDE;
 use super::panics::Panics;
 use super::pop::Held;
 use super::replaces::Progress;
-use super::word::{State, Word};
+use super::word::{Newest, State, Word};
 
 /// Whoever waits for the seal looks again after so long.
 pub(super) const SEAL_POLL: Duration = Duration::from_micros(200);
@@ -128,7 +128,7 @@ where
         after_grace(&self.closing.sealed);
         pause_point("close: seal ordered");
         let _ = self.closing.hasten();
-        // Records stay, as an `upsert` that has not seen the cut yet may ask for them.
+        // Entries that are asked for stay, as an `upsert` that has not seen the cut yet may ask.
         self.promote_all(&epoch::pin());
         self.wake_consumers(usize::MAX);
         self.tell(progress);
@@ -161,8 +161,9 @@ where
                 let guard = epoch::pin();
                 let shard = &self.shards[number];
                 let mut met = Vec::new();
-                from =
-                    shard.active.walk(&shard.entries, position, STRIDE, &guard, |index, _| met.push(index));
+                from = shard
+                    .table
+                    .walk(shard.entries.slots(), position, STRIDE, &guard, |index, _| met.push(index));
                 let thrown: Vec<Thrown<V>> =
                     met.into_iter().filter_map(|index| self.discard_entry(number, index, &guard)).collect();
                 drop(guard);
@@ -177,8 +178,8 @@ where
 }
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
-    /// Throws away what is pending of one entry.
-    fn discard_entry(&self, number: usize, index: Index, guard: &Guard) -> Option<Thrown<V>> {
+    /// Throws away what is pending of one entry, which was met under this guard.
+    fn discard_entry(&self, number: usize, index: Index, _guard: &Guard) -> Option<Thrown<V>> {
         let shard = &self.shards[number];
         let entry = shard.entries.get(index);
         // Repeats when the entry has moved on.
@@ -194,16 +195,19 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 // Relaxed, here and below: published by the exchange that made the key pending.
                 self.marks.lose(entry.since.load(Ordering::Relaxed));
                 let thrown = self.throw(number, word, given_back);
-                let dirty = self.retire_thrown(number, tenure, guard).map(Box::new);
+                let dirty = self.retire_thrown(number, tenure).map(Box::new);
                 return Some(Thrown { _left: left, _dirty: dirty, ..thrown });
             }
             if word.state() != State::Leased || word.newest().is_none() {
                 return None;
             }
-            // Dirty: the lease goes on.
+            // Dirty: the lease goes on. Lost before it can end: no mark is told that this was processed. When the facts came is
+            // not known; what the lease has is no newer.
+            // Relaxed: published by the exchange that made the key dirty.
+            self.marks.lose(entry.since.load(Ordering::Relaxed));
             if entry.drain(word, word.drained()) {
                 pause_point("discard: drained");
-                return Some(self.throw_dirty(number, index, word));
+                return Some(self.throw_dirty(number, word));
             }
         }
     }
@@ -234,58 +238,54 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     }
 
     /// A lease gives its deltas back to a queue that throws everything away.
-    pub(super) fn throw_away(&self, held: Held<K, V>, guard: &Guard) -> Rest<K, V> {
+    pub(super) fn throw_away(&self, held: Held<K, V>) -> Rest<V> {
         let mut held = held;
         self.tell(self.replaces.deliver(&mut held.debts));
         self.tell(self.replaces.fail(&held.debts));
-        let entry = self.shards[held.shard].entries.get(held.tenure.index());
+        let entry = self.shards[held.shard as usize].entries.get(held.tenure.index());
         // Relaxed: only this thread writes it while the key is leased.
         self.marks.lose(entry.since.load(Ordering::Relaxed));
         self.closing.count(1, held.deltas.len());
-        let (number, tenure, rest) = Rest::of(held);
-        let dirty = self.retire_thrown(number, tenure, guard);
+        let Held { shard, tenure, deltas, previous, .. } = held;
+        let dirty = self.retire_thrown(shard as usize, tenure);
         self.tell(Progress::MADE);
-        rest.and(dirty)
+        Rest::of(deltas, previous, dirty)
     }
 
     /// The same for a pop that came to nothing because user code panicked: no second panic gets out.
-    pub(super) fn discard_untaken(&self, number: usize, mut tenure: Tenure, guard: &Guard) {
+    pub(super) fn discard_untaken(&self, number: usize, mut tenure: Tenure) {
         let entry = self.shards[number].entries.get(tenure.index());
         // Relaxed: only this thread writes it while the key is leased.
         self.marks.lose(entry.since.load(Ordering::Relaxed));
-        let given_back = entry.own(&mut tenure, |own| own.given_back.take());
+        let (given_back, left) = entry.own(&mut tenure, |own| (own.given_back.take(), own.left.take()));
         let thrown = self.throw(number, entry.word().drained(), given_back);
-        let dirty = self.retire_thrown(number, tenure, guard);
+        let dirty = self.retire_thrown(number, tenure);
         self.tell(Progress::MADE);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(thrown)));
         let _ = catch_unwind(AssertUnwindSafe(|| drop(dirty)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(left)));
     }
 
     /// Ends a lease whose deltas were thrown away. What arrived meanwhile goes the same way.
-    fn retire_thrown(&self, number: usize, mut tenure: Tenure, guard: &Guard) -> Option<Thrown<V>> {
-        let (shard, index) = (&self.shards[number], tenure.index());
-        let entry = shard.entries.get(index);
+    fn retire_thrown(&self, number: usize, mut tenure: Tenure) -> Option<Thrown<V>> {
+        let index = tenure.index();
+        let mut pin = LazyPin::default();
+        let entry = self.shards[number].entries.get(index);
         // Repeats when another thread has thrown away what was dirty.
-        let word = loop {
+        loop {
             let word = entry.word();
-            match entry.end(tenure, word, word.drained().finish()) {
-                Ok(()) => break word,
+            match self.rest(number, tenure, word, word.drained(), Newest::Deleted, &mut pin) {
+                // What was dirty is this thread's now.
+                Ok(_) => return word.newest().map(|_| self.throw_dirty(number, word)),
                 Err(back) => tenure = back,
             }
-        };
-        pause_point("discard: ended");
-        let dirty = word.newest().map(|_| self.throw_dirty(number, index, word));
-        shard.retire_entry(index, guard);
-        self.ended(number);
-        dirty
+        }
     }
 
     /// Counts facts that were taken away from under a lease.
-    fn throw_dirty(&self, number: usize, index: Index, word: Word) -> Thrown<V> {
-        let shard = &self.shards[number];
-        // Relaxed, both: published by the exchange that made the key dirty; it was pending once more while it was leased.
-        self.marks.lose(shard.entries.get(index).next_since.load(Ordering::Relaxed));
-        shard.came.keys.fetch_sub(1, Ordering::Relaxed);
+    fn throw_dirty(&self, number: usize, word: Word) -> Thrown<V> {
+        // Relaxed: published by the exchange that made the key dirty; it was pending once more while it was leased.
+        self.shards[number].came.keys.fetch_sub(1, Ordering::Relaxed);
         self.throw(number, word, None)
     }
 }
@@ -295,6 +295,6 @@ pub(super) struct Thrown<V> {
     _merged: Vec<RawDelta<Object<V>>>,
     _facts: Facts<V>,
     _given_back: Option<Box<GivenBack<V>>>,
-    _left: Option<Before<Object<V>>>,
+    _left: Option<Box<Before<Object<V>>>>,
     _dirty: Option<Box<Thrown<V>>>,
 }

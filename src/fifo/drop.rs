@@ -13,28 +13,29 @@ use super::word::State;
 impl<K, V, S> Drop for DeltaFifo<K, V, S> {
     fn drop(&mut self) {
         let mut panics = Panics::default();
-        self.shards.iter().for_each(|shard| dismantle(shard, &mut panics));
+        self.shards.iter_mut().for_each(|shard| dismantle(shard, &mut panics));
         panics.go_on();
     }
 }
 
-fn dismantle<K, V>(shard: &Shard<K, V>, panics: &mut Panics) {
-    shard.entries.for_each(|entry| {
-        let facts = chain::take(&shard.objects, entry.word().newest());
-        let (key, holders) = entry.dismantle();
+fn dismantle<K, V>(shard: &mut Shard<K, V>, panics: &mut Panics) {
+    let Shard { entries, objects, limbo, .. } = shard;
+    panics.contain(|| limbo.recycle_rest(entries.slots(), |index| entries.recycle(index)));
+    entries.for_each(|index, entry| {
+        if entry.word().state() == State::Retired {
+            return;
+        }
+        let facts = chain::take(objects, entry.word().newest());
+        let (version, holders) = entry.dismantle();
+        let object = version.map(|version| chain::take_version(objects, version));
         // Several values whose `Drop` may panic: each by itself.
         facts.into_iter().for_each(|fact| _ = panics.contain(|| drop(fact)));
-        panics.contain(|| drop(key));
         panics.contain(|| drop(holders));
-    });
-    shard.records.for_each(|record| {
-        let (key, version) = record.dismantle();
-        let object = version.map(|version| chain::take_version(&shard.objects, version));
         panics.contain(|| drop(object));
-        panics.contain(|| drop(key));
+        panics.contain(|| entries.recycle(index));
     });
-    while shard.objects.has_dead() {
-        panics.contain(|| shard.objects.bury_dead());
+    while objects.has_dead() {
+        panics.contain(|| objects.bury_dead());
     }
 }
 
@@ -44,7 +45,7 @@ impl<K, V, S> fmt::Debug for DeltaFifo<K, V, S> {
         let mut entries = Vec::new();
         self.visit_entries(|entry| {
             let word = entry.word();
-            if word.state() != State::Retired {
+            if !matches!(word.state(), State::Retired | State::Idle) {
                 entries.push(word);
             }
         });

@@ -10,25 +10,22 @@ use crate::builder::OnAbandon;
 use crate::delta::{DeltaList, Object};
 use crate::error::ErrorEvent;
 use crate::lease::Outcome;
-use crate::object::Key;
 use crate::owner;
 use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
 use crate::sync::{fence_after_rmw, pause_point, planted};
-use crate::table::hash_of;
 
 use super::DeltaFifo;
-use super::chain::Facts;
+use super::chain::{Facts, Shown};
 use super::close::Thrown;
 use super::entry::{GivenBack, Tenure};
 use super::link::ToLink;
 use super::pop::Held;
 use super::push::Counted;
-use super::records;
 use super::replaces::Progress;
-use super::word::{Newest, State};
+use super::word::{Newest, State, Word};
 
 /// What an ending means for the deltas.
 #[derive(Clone, Copy)]
@@ -83,83 +80,53 @@ where
 
     fn end_as(&self, held: Held<K, V>, how: How) {
         owner::note_ended(held.thread);
-        let shard = held.shard;
-        let guard = epoch::pin();
-        let (rest, panic) = match how {
-            How::GiveBack(until) => (self.give_back(held, until, &guard), None),
-            How::Finish | How::GiveUp => match self.remember(&held, &guard) {
-                Ok(()) => (self.finish(held, &guard), None),
-                // A key's `Eq`. The deltas are processed, but that cannot be noted down: they come once more.
-                Err(panic) => (self.give_back(held, None, &guard), Some(panic)),
-            },
+        let shard = &self.shards[held.shard as usize];
+        let rest = match how {
+            How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
+            How::Finish => self.finish(held),
+            How::GiveUp => {
+                // Shared, since a lease that has ended lends its key no more.
+                let (key, attempts) = (held.key.clone(), held.attempts);
+                let rest = self.finish(held);
+                self.report(&ErrorEvent::GaveUp { key: &key, attempts });
+                rest
+            }
         };
-        drop(guard);
-        if let (How::GiveUp, None) = (how, &panic) {
-            self.report(&ErrorEvent::GaveUp { key: &rest.key, attempts: rest.attempts });
-        }
         drop(rest);
-        self.shards[shard].tidy();
-        match panic {
-            // A second panic would abort, and the first one tells enough.
-            Some(panic) if !std::thread::panicking() => resume_unwind(panic),
-            _ => {}
-        }
+        shard.tidy();
     }
+}
 
-    /// Where the known objects are elsewhere: keeps what an open replace may ask of a key whose entry goes.
-    fn remember(&self, held: &Held<K, V>, guard: &Guard) -> std::thread::Result<()> {
-        if self.keeps_known() || self.replaces.oldest_open() == u64::MAX {
-            return Ok(());
-        }
-        catch_unwind(AssertUnwindSafe(|| {
-            let shard = &self.shards[held.shard];
-            let entry = shard.entries.get(held.tenure.index());
-            let index = self.reserve_record(shard, hash_of(entry), &held.key, guard);
-            let record = shard.records.get(index);
-            // Relaxed: the holder has raised it itself.
-            record.raise(entry.settled.load(Ordering::Relaxed));
-            let exists = known_after(&held.deltas).is_some();
-            // Relaxed: counted before it shows.
-            shard.absent.fetch_add(1, Ordering::Relaxed);
-            record.set(if exists { &records::State::Live } else { &records::State::Absent });
-            self.leave_absent(shard, index, guard);
-        }))
+/// A guard that is there when it is needed.
+#[derive(Default)]
+pub(super) struct LazyPin(Option<Guard>);
+
+impl LazyPin {
+    pub(super) fn guard(&mut self) -> &Guard {
+        self.0.get_or_insert_with(epoch::pin)
     }
 }
 
 /// What is left of a lease when it is over: the user's, to be dropped under no guard.
-pub(super) struct Rest<K, V> {
-    key: Key<K>,
-    attempts: u32,
-    _deltas: DeltaList<Object<V>>,
+pub(super) struct Rest<V> {
+    _deltas: Shown<V>,
     _objects: SmallVec<[Object<V>; 2]>,
     _thrown: Option<Thrown<V>>,
 }
 
-impl<K, V> Rest<K, V> {
-    pub(super) fn of(held: Held<K, V>) -> (usize, Tenure, Self) {
-        let objects = held.previous.into_iter().collect();
-        let rest = Rest {
-            key: held.key,
-            attempts: held.attempts,
-            _deltas: held.deltas,
-            _objects: objects,
-            _thrown: None,
-        };
-        (held.shard, held.tenure, rest)
-    }
-
-    pub(super) fn and(self, thrown: Option<Thrown<V>>) -> Self {
-        Rest { _thrown: thrown, ..self }
+impl<V> Rest<V> {
+    pub(super) fn of(deltas: Shown<V>, previous: Option<Object<V>>, thrown: Option<Thrown<V>>) -> Self {
+        Rest { _deltas: deltas, _objects: previous.into_iter().collect(), _thrown: thrown }
     }
 }
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Ends a lease whose deltas are processed, or came to nothing.
-    pub(super) fn finish(&self, held: Held<K, V>, guard: &Guard) -> Rest<K, V> {
-        let Held { shard, mut tenure, key, deltas, previous, attempts, debts, .. } = held;
-        let (of, index) = (&self.shards[shard], tenure.index());
-        let entry = of.entries.get(index);
+    pub(super) fn finish(&self, held: Held<K, V>) -> Rest<V> {
+        let Held { shard, mut tenure, since, deltas, previous, debts, .. } = held;
+        let shard = shard as usize;
+        let mut pin = LazyPin::default();
+        let entry = self.shards[shard].entries.get(tenure.index());
         let mut objects: SmallVec<[Object<V>; 2]> = previous.into_iter().collect();
         // Repeats when a fact has come.
         let word = loop {
@@ -167,39 +134,83 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let dirty = word.newest().is_some();
             if !self.keeps_known() {
                 let left = known_after(&deltas).cloned().map_or(Before::Absent, Before::Known);
-                let left = (dirty && !deltas.is_empty()).then_some(left);
+                let left = (dirty && !deltas.is_empty()).then(|| Box::new(left));
                 let old = entry.own(&mut tenure, |own| std::mem::replace(&mut own.left, left));
-                objects.extend(old.and_then(Before::into_object));
+                objects.extend(old.and_then(|old| old.into_object()));
             }
             if dirty {
-                // Relaxed, both: published by the exchange.
-                entry.since.store(entry.next_since.load(Ordering::Relaxed), Ordering::Relaxed);
+                // Relaxed: published by the exchange.
+                let late = planted("a lease reads the mark at its end");
+                entry.since.store(if late { self.marks.newest() } else { since }, Ordering::Relaxed);
             }
+            let newest =
+                if deltas.is_empty() { word.kind() } else { Newest::of(known_after(&deltas).is_some()) };
             pause_point("finish: before the exchange");
-            match entry.end(tenure, word, word.finish()) {
-                Ok(()) => break word.finish(),
+            match self.rest(shard, tenure, word, word, newest, &mut pin) {
+                Ok(word) => break word,
                 Err(back) => tenure = back,
             }
         };
+        if let Some(link) = word.filter(|_| !planted("a dirty key is left alone")) {
+            self.link(link, pin.guard());
+        }
+        self.tell(self.replaces.complete(&debts));
+        Rest { _deltas: deltas, _objects: objects, _thrown: None }
+    }
+
+    /// Ends a lease that leaves nothing behind but what is known, which is `newest`, and what has arrived meanwhile: then
+    /// there is a key to put in line. `left` is `word`, or that without facts that the caller takes away. The tenure comes
+    /// back if the word is no longer `word`.
+    pub(super) fn rest(
+        &self,
+        shard: usize,
+        tenure: Tenure,
+        word: Word,
+        left: Word,
+        newest: Newest,
+        pin: &mut LazyPin,
+    ) -> Result<Option<ToLink>, Tenure> {
+        let (of, index) = (&self.shards[shard], tenure.index());
+        let entry = of.entries.get(index);
+        // A lease may end while its pop has gone on (`Newest::Live`, and no object): the version is the truth.
+        let newest = if self.keeps_known() { Newest::of(entry.version.exists()) } else { newest };
+        let is_known = self.keeps_known() && newest == Newest::Live;
+        let next = left.finish(newest, is_known || self.is_asked_for(entry));
+        let is_asked = next.state() == State::Idle && !is_known;
+        if is_asked {
+            // Relaxed: counted before it shows, so that the count is never too low.
+            of.asked.fetch_add(1, Ordering::Relaxed);
+            pause_point("finish: kept for a replace");
+        }
+        // One that comes to rest is not touched any more; any other is, and must not be recycled meanwhile (E6).
+        if next.state() != State::Idle || is_asked {
+            pin.guard();
+        }
+        if let Err(tenure) = entry.end(tenure, word, next) {
+            if is_asked {
+                // Relaxed: as above.
+                of.asked.fetch_sub(1, Ordering::Relaxed);
+            }
+            return Err(tenure);
+        }
         pause_point("finish: ended");
-        if word.state() == State::Retired {
-            of.retire_entry(index, guard);
+        if next.state() == State::Retired {
+            of.retire_entry(index, pin.guard());
+        } else if is_asked {
+            self.ask_again(of, index, next, pin.guard());
         }
         self.ended(shard);
         pause_point("finish: counted");
-        if word.state() == State::Linking && !planted("a dirty key is left alone") {
-            self.link(ToLink::new(shard, index, word), guard);
-        }
-        self.tell(self.replaces.complete(&debts));
-        Rest { key, attempts, _deltas: deltas, _objects: objects, _thrown: None }
+        Ok((next.state() == State::Linking).then(|| ToLink::new(shard, index, next)))
     }
 
     /// Ends a lease whose deltas come back: at `until`, or at once.
-    fn give_back(&self, held: Held<K, V>, until: Option<Instant>, guard: &Guard) -> Rest<K, V> {
+    fn give_back(&self, held: Held<K, V>, until: Option<Instant>, guard: &Guard) -> Rest<V> {
         if self.closing.is_discarding() {
-            return self.throw_away(held, guard);
+            return self.throw_away(held);
         }
-        let Held { shard, mut tenure, key, deltas, previous, attempts, mut debts, background, .. } = held;
+        let Held { shard, mut tenure, deltas, previous, attempts, mut debts, background, .. } = held;
+        let (shard, deltas) = (shard as usize, deltas.into_owned());
         let delivered = self.replaces.deliver(&mut debts);
         let given_back = GivenBack { deltas, facts: Facts::new(), previous, attempts, debts, background };
         let newest = given_back.newest();
@@ -209,7 +220,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             self.link(link, guard);
         }
         self.tell(delivered);
-        Rest { key, attempts, _deltas: DeltaList::new(), _objects: SmallVec::new(), _thrown: None }
+        Rest::of(Shown::new(DeltaList::new()), None, None)
     }
 
     /// What came back is in the holder's part already. A key to put in line, unless it waits for its time.
@@ -230,7 +241,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let until = until.filter(|_| word.newest().is_none());
             if let Some(until) = until {
                 // Relaxed: published by the exchange.
-                entry.due.store(self.delays.stamp(until), Ordering::Relaxed);
+                entry.note.store(self.delays.stamp(until), Ordering::Relaxed);
             }
             counted.set(word.newest().is_none());
             let next = word.give_back(newest, background, until.is_some());

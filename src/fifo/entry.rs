@@ -1,11 +1,14 @@
-//! An entry: a key that is pending or leased, the facts that arrived for it, and its word.
+//! An entry: a key with what is known of it, the facts that arrived for it, and its word.
 //!
 //! ```text
-//!                 producer: first fact                       pop                      done, nothing arrived
-//!      Retired ───────────────────────▶ Linking ──▶ Queued ─────▶ Leased ─────────────────────────────▶ Retired
-//!                                        ▲ ▲  ╰───────────────────▶ │  │
-//!                                        │ ╰────── done, requeue ───╯  │ requeue_after
-//!                                        ╰──── due, or a new fact ── Delayed ◀╯
+//!               first fact              pop
+//!      Retired ────────────▶ Linking ────────▶ Leased ───────────▶ Idle     done; an object is known
+//!         ▲  ▲                ▲ │ ▲ ▲           ▲ │ │ ╰───────────▶ Retired  done; nobody asks for it any more
+//!         │  │    a new fact  │ │ │ │           │ │ │
+//!         │ Idle ─────────────╯ ▼ │ ╰── Queued ─╯ │ │
+//!         │  │                Queued │             │ │
+//!         ╰──╯                       ╰──────────── ╯ │              done and something arrived, requeue
+//!     no replace asks                ╰── Delayed ◀───╯              requeue_after; due, or a new fact
 //!
 //!      word ── newest fact ─▶ older ─▶ oldest            given back: deltas of an earlier lease, before all facts
 //! ```
@@ -24,34 +27,40 @@
 //!   appended has returned, a handle of the current generation is in its line, and its wake-up has been seen to.
 //!   A handle is valid while the generation is the same and the entry is Linking or Queued; others are thrown away.
 //! - **E5, generation.** It rises whenever an entry comes to Linking or is recycled, but for a move from the background
-//!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^26: a handle that stale can
+//!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^27: a handle that stale can
 //!   cost a key its place in line and nothing else, as it is the compare-and-swap that leases.
-//! - **E6, life.** An entry is in the table from its first fact until it is Retired. It is unlinked by whoever retires it
+//! - **E6, life.** An entry is in the table from its first fact until it is Retired. That it becomes by the end of a lease,
+//!   or from Idle, when nothing is known of its key and no open replace may ask for it. It is unlinked by whoever retires it
 //!   or meets it Retired; the one that retired it hands it to the limbo once it is unlinked, under a guard that is older.
 //!   Its slot, and its key, change only after a grace period. So whoever met an entry under a guard, or holds its tenure,
 //!   can read its key.
-//! - **E7, numbers.** Before a lease takes facts while a replace is open, `settled` is raised to the largest
-//!   number among them. So whoever reads the newest fact's numbers, or with none `settled`, and then wins a compare-and-swap
-//!   of the word it read, has missed no change. (Traps: the number in the word alone dies with the entry; raised after
-//!   the lease began it comes too late for a replace that looks in between.)
+//! - **E7, numbers.** `settled` only rises while the entry lives, and before a lease takes facts while a replace is open, it
+//!   is raised to the largest number among them. So whoever reads the newest fact's numbers and `settled`, and then wins a
+//!   compare-and-swap of the word it read, has missed no change. As long as a replace may ask, the entry stays; so if
+//!   there is none, and one is inserted for an item of the list, no change has been missed either. (Traps: the number in the word
+//!   alone wraps; raised after the lease began it comes too late for a replace that looks in between.)
 //! - **E8, marks.** `since` is no newer than the newest mark was when the oldest delta that is not completed arrived.
+//! - **E9, known.** Where the queue keeps the known objects, an Idle entry's kind says whether it has a version. One without
+//!   stays for the sake of open replaces only, as does every Idle one where they are elsewhere; those are counted in
+//!   the shard's `asked`.
 
 #![expect(unsafe_code, reason = "the word says whose the plain data is (E2, E6)")]
 
-use std::cell::Cell;
+use std::marker::PhantomData;
 
 use crate::delta::{DeltaList, Object};
-use crate::object::Key;
+use crate::object::{Cell, Draft, Head, Lent, Pool, Shared};
 use crate::resolve::{Before, known_after};
-use crate::slab::{Index, Slot};
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::slab::{Index, Slab};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::epoch::Guard;
-use crate::sync::{planted, weaken};
-use crate::table::Node;
+use crate::sync::{planted, prefetch, weaken};
+use crate::table::Links;
 
-use super::cells::{Kept, Own};
+use super::cells::Own;
 use super::chain::Facts;
 use super::debts::Debts;
+use super::version::Version;
 use super::word::{Newest, State, Word};
 
 /// What a lease gave back, or a pop that came to nothing.
@@ -78,8 +87,9 @@ pub(super) struct Holders<V> {
     /// Comes before the facts. Rare, and most of an entry's size if it stood here.
     pub(super) given_back: Option<Box<GivenBack<V>>>,
     /// What the last lease left, if the known objects are elsewhere: newer than a user's store may be.
-    pub(super) left: Option<Before<Object<V>>>,
-    /// The largest number among the facts that leases of this entry have resolved.
+    pub(super) left: Option<Box<Before<Object<V>>>>,
+    /// The largest number among the facts that leases of this entry have resolved: `settled`, but for facts that a lease is
+    /// only about to take.
     pub(super) judged: u64,
 }
 
@@ -89,26 +99,38 @@ impl<V> Default for Holders<V> {
     }
 }
 
-#[repr(align(64))]
-pub(super) struct Entry<K, V> {
+/// All of an entry but its key, which stands behind it in the same cell ([`Slot`]): the first line of the cell is for what
+/// is rare, the second for what every change and every lease touch.
+#[repr(C)]
+pub(crate) struct Entry<V> {
+    holders: Own<Holders<V>>,
+    /// While it is delayed: when that ends, in the delays' own count. While it is leased: the replace that the lease owes, 0 if
+    /// none, [`MANY`] if more than one.
+    pub(super) note: AtomicU64,
+    /// E8.
+    pub(super) since: AtomicU64,
     word: AtomicU64,
     next: AtomicU64,
     order: AtomicU64,
-    key: Kept<Key<K>>,
     /// E7.
-    pub(super) settled: AtomicU64,
-    /// E8.
-    pub(super) since: AtomicU64,
-    /// The same for what arrives while the key is leased: the newest mark before the lease.
-    pub(super) next_since: AtomicU64,
-    holders: Own<Holders<V>>,
+    settled: AtomicU64,
+    pub(super) version: Version,
     /// The thread that holds the lease as a borrow; 0 if nobody can tell.
-    pub(super) thread: AtomicU64,
-    /// The replace that the lease owes: 0 none, `MANY` more than one.
-    pub(super) owes: AtomicU64,
-    /// When its delay ends, in the delays' own count.
-    pub(super) due: AtomicU64,
-    link: AtomicU32,
+    pub(super) thread: AtomicU32,
+}
+
+/// An entry with its key.
+pub(super) type Slot<K, V> = Cell<K, Entry<V>>;
+
+/// A key that is shared with its entry.
+pub(crate) type EntryKey<K, V> = Shared<K, Entry<V>>;
+
+/// Whole lines.
+#[repr(align(64))]
+pub(crate) struct Lines;
+
+impl<V> Head for Entry<V> {
+    type Align = Lines;
 }
 
 pub(super) const MANY: u64 = u64::MAX;
@@ -118,7 +140,7 @@ pub(super) const MANY: u64 = u64::MAX;
 pub(super) struct Tenure {
     index: Index,
     // A tenure is used by one thread at a time: it is what makes the holder's part exclusive.
-    _not_sync: std::marker::PhantomData<Cell<()>>,
+    _not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
 impl Tenure {
@@ -127,32 +149,23 @@ impl Tenure {
     }
 }
 
-impl<K, V> Default for Entry<K, V> {
+impl<V> Default for Entry<V> {
     fn default() -> Self {
         Entry {
+            holders: Own::default(),
+            note: AtomicU64::new(0),
+            since: AtomicU64::new(0),
             word: AtomicU64::new(Word::NEW.bits()),
             next: AtomicU64::new(0),
             order: AtomicU64::new(0),
-            key: Kept::default(),
             settled: AtomicU64::new(0),
-            since: AtomicU64::new(0),
-            next_since: AtomicU64::new(0),
-            holders: Own::default(),
-            thread: AtomicU64::new(0),
-            owes: AtomicU64::new(0),
-            due: AtomicU64::new(0),
-            link: AtomicU32::new(0),
+            version: Version::default(),
+            thread: AtomicU32::new(0),
         }
     }
 }
 
-impl<K, V> Slot for Entry<K, V> {
-    fn link(&self) -> &AtomicU32 {
-        &self.link
-    }
-}
-
-impl<K, V> Node for Entry<K, V> {
+impl<V> Links for Entry<V> {
     fn next(&self) -> &AtomicU64 {
         &self.next
     }
@@ -162,11 +175,18 @@ impl<K, V> Node for Entry<K, V> {
     }
 }
 
-impl<K, V> Entry<K, V> {
+impl<V> Entry<V> {
     pub(super) fn word(&self) -> Word {
         // Acquire: pairs with `exchange` (Release); publishes facts, what was given back, and whatever the thread that
         // brought the entry here had done.
         Word::from_bits(self.word.load(Ordering::Acquire))
+    }
+
+    /// Whether what was read of its chain was read while the word was this.
+    pub(super) fn is_still(&self, word: Word) -> bool {
+        // Acquire fence: what was read before is read before the word.
+        fence(Ordering::Acquire);
+        self.word() == word
     }
 
     /// E1.
@@ -181,7 +201,7 @@ impl<K, V> Entry<K, V> {
         self.word.compare_exchange(from.bits(), to.bits(), hand_over, Ordering::Relaxed).is_ok()
     }
 
-    /// A producer, the line or a delay moves the entry on. Not for steps that begin or end a lease.
+    /// A producer, the line, a delay or the end of a replace moves the entry on. Not for steps that begin or end a lease.
     pub(super) fn advance(&self, from: Word, to: Word) -> bool {
         debug_assert_eq!(from.state() == State::Leased, to.state() == State::Leased);
         self.exchange(from, to)
@@ -190,7 +210,7 @@ impl<K, V> Entry<K, V> {
     /// A lease begins.
     pub(super) fn begin(&self, index: Index, from: Word, to: Word) -> Option<Tenure> {
         debug_assert!(from.state() != State::Leased && to.state() == State::Leased);
-        self.exchange(from, to).then_some(Tenure { index, _not_sync: std::marker::PhantomData })
+        self.exchange(from, to).then_some(Tenure { index, _not_sync: PhantomData })
     }
 
     /// The holder says what the facts came to.
@@ -206,20 +226,42 @@ impl<K, V> Entry<K, V> {
     /// A lease ends. The tenure comes back if the word has changed meanwhile.
     pub(super) fn end(&self, tenure: Tenure, from: Word, to: Word) -> Result<(), Tenure> {
         debug_assert!(from.state() == State::Leased && to.state() != State::Leased);
+        // Relaxed: published by the exchange. The next lease is nobody's as long as it is not known whose.
+        self.thread.store(0, Ordering::Relaxed);
         if self.exchange(from, to) { Ok(()) } else { Err(tenure) }
     }
 
-    /// The slot is fresh from the slab: nobody else can reach it. Returns the word that it had in its last life.
-    pub(super) fn prepare(&self, key: Key<K>, since: u64) -> Word {
-        // SAFETY: E6: the slot is fresh from the slab, so this thread alone can reach it, and it came by way of who gave it.
-        unsafe {
-            self.key.put(key);
-            self.holders.with_mut(|own| own.judged = 0);
-        }
+    /// The cell is a draft: nobody else can reach it. Returns the word that it had in its last life.
+    pub(super) fn prepare(&self, since: u64) -> Word {
+        // SAFETY: E6: the cell is a draft, so this thread alone can reach it, and it came by way of who gave it.
+        unsafe { self.holders.with_mut(|own| own.judged = 0) };
         // Relaxed, all: the insertion into the table publishes them.
         self.since.store(since, Ordering::Relaxed);
         self.settled.store(0, Ordering::Relaxed);
         Word::from_bits(self.word.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn settled(&self) -> u64 {
+        // Acquire: pairs with `raise` (Release); whoever acts on a number has seen what led to it.
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// E7.
+    pub(super) fn raise(&self, number: u64) {
+        // Relaxed: it only rises, so an old value costs an exchange that changes nothing.
+        if self.settled.load(Ordering::Relaxed) < number {
+            // Release: pairs with `settled` (Acquire).
+            self.settled.fetch_max(number, Ordering::Release);
+        }
+    }
+
+    /// The entry has become pending after a rest, and `newest` was the newest mark before that. If this comes late the old
+    /// number is still there, which is lower; and what came since has come later than `newest` was read (E8).
+    pub(super) fn begin_since(&self, newest: u64) {
+        // Relaxed, both: see above. Without marks the line is not touched.
+        if newest != 0 && self.since.load(Ordering::Relaxed) < newest {
+            self.since.fetch_max(newest, Ordering::Relaxed);
+        }
     }
 
     /// Before it is in the table.
@@ -229,21 +271,8 @@ impl<K, V> Entry<K, V> {
     }
 
     /// Undoes `prepare`, where the entry did not get into the table. The generation goes on.
-    pub(super) fn unprepare(&self) -> Key<K> {
+    pub(super) fn unprepare(&self) {
         self.set_first(self.word().unused());
-        // SAFETY: it never got into the table: this thread alone can reach it.
-        unsafe { self.key.take() }.expect("it was prepared")
-    }
-
-    /// The key of an entry that was met in its table under this guard, or whose tenure the caller holds.
-    pub(super) fn key<'g>(&'g self, _guard: &'g Guard) -> &'g Key<K> {
-        // SAFETY: E6: whoever met it under the guard sees the key, and it changes only after a grace period.
-        unsafe { self.key.get() }.expect("an entry in the table has a key")
-    }
-
-    pub(super) fn key_of<'t>(&'t self, _tenure: &'t Tenure) -> &'t Key<K> {
-        // SAFETY: E6: a leased entry is in the table, and is retired by the tenure's end only.
-        unsafe { self.key.get() }.expect("a leased entry has a key")
     }
 
     /// The holder's part (E2).
@@ -255,15 +284,68 @@ impl<K, V> Entry<K, V> {
         unsafe { self.holders.with_mut(f) }
     }
 
-    /// Takes the key out after a grace period (E6).
-    pub(super) fn clear(&self) -> Option<Key<K>> {
-        // SAFETY: E6: called by the limbo, after the grace period.
-        unsafe { self.key.take() }
+    /// What it holds, when the queue is dropped.
+    pub(super) fn dismantle(&self) -> (Option<Index>, Holders<V>) {
+        // SAFETY: the queue is being dropped, by `&mut`: nobody else has anything of it.
+        unsafe { (self.version.replace(None), self.holders.with_mut(std::mem::take)) }
+    }
+}
+
+/// The entries of a shard, with their keys.
+pub(super) struct Entries<K, V>(Pool<K, Entry<V>>);
+
+impl<K, V> Entries<K, V> {
+    pub(super) fn new() -> Self {
+        Entries(Pool::new())
     }
 
-    /// Everything of the user's, when the queue is dropped.
-    pub(super) fn dismantle(&self) -> (Option<Key<K>>, Holders<V>) {
-        // SAFETY: the queue is being dropped, by `&mut`: nobody else has anything of it.
-        unsafe { (self.key.take(), self.holders.with_mut(std::mem::take)) }
+    pub(super) fn get(&self, index: Index) -> &Entry<V> {
+        self.0.head(index)
+    }
+
+    pub(super) fn prefetch(&self, index: Index) {
+        let entry = self.get(index);
+        prefetch(entry);
+        prefetch(&entry.word);
+    }
+
+    /// For the table.
+    pub(super) fn slots(&self) -> &Slab<Slot<K, V>> {
+        self.0.slab()
+    }
+
+    /// All that there ever were.
+    pub(super) fn for_each(&self, mut f: impl FnMut(Index, &Entry<V>)) {
+        self.slots().for_each(|index, slot| f(index, slot.head()));
+    }
+
+    pub(super) fn draft(&self, key: K) -> Draft<'_, K, Entry<V>> {
+        self.0.draft(Some(key))
+    }
+
+    /// The key of an entry that is met in its table under this guard.
+    pub(super) fn key_met<'g>(slot: &'g Slot<K, V>, _guard: &'g Guard) -> &'g K {
+        // SAFETY: E6: whoever met it under the guard sees the key, and the table's reference goes only after a grace period.
+        unsafe { slot.value() }.expect("an entry in the table has a key")
+    }
+
+    /// The same, shared: good for ever.
+    pub(super) fn share(&self, index: Index, _guard: &Guard) -> EntryKey<K, V> {
+        // SAFETY: E6: as above.
+        unsafe { self.0.share(index) }
+    }
+
+    /// The key of a leased entry, as long as it is leased.
+    pub(super) fn lend(&self, tenure: &Tenure) -> Lent<K, Entry<V>> {
+        // SAFETY: E6: a leased entry is in the table, which has a reference; it is retired by the tenure's end, after which
+        // the holder uses the key no more (see `Held`).
+        unsafe { self.0.lend(tenure.index()) }
+    }
+
+    /// The table's reference is let go of. The key's `Drop` may run.
+    pub(super) fn recycle(&self, index: Index) {
+        // SAFETY: E6: the reference that `publish` left for the table; called once, a grace period after it was retired, or when
+        // the queue is dropped.
+        drop(unsafe { self.0.adopt(index) });
     }
 }

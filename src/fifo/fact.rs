@@ -3,7 +3,6 @@
 use crate::delta::{Compression, FactHead, RawKind};
 use crate::slab::Index;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::planted;
 
 use super::word::Newest;
 
@@ -21,8 +20,6 @@ pub(super) struct Fact {
     pub(super) debt: u64,
     /// 2·n for replace n, 2·n + 1 for a change that was made after it began.
     pub(super) settled: u64,
-    /// Told so by who appended it, and found out only then that something newer has been handed out.
-    pub(super) void: bool,
     /// The cell with the object of a deletion that has none itself: that of a live delta which it absorbed.
     pub(super) carrier: Option<Index>,
 }
@@ -40,8 +37,6 @@ const KIND: u32 = 7;
 const ABSORBED: u32 = 8;
 const LISTED: u32 = 16;
 const BACKGROUND: u32 = 32;
-const VOID: u32 = 64;
-const MERGED: u32 = 128;
 
 impl Fact {
     /// A change of a producer, made when `newest` was the number of the newest replace.
@@ -53,7 +48,6 @@ impl Fact {
             background: false,
             debt: 0,
             settled: 2 * newest + 1,
-            void: false,
             carrier: None,
         }
     }
@@ -67,43 +61,15 @@ impl Fact {
         Fact { background, settled: 0, ..Fact::change(RawKind::Sync, 0) }
     }
 
-    /// What the key is after this fact, as the first of its entry. That of a sweep may be void: nothing says that the
-    /// record's number is still what it was.
-    pub(super) fn newest_first(&self) -> Newest {
-        match self.kind {
-            RawKind::Tombstone if self.listed && !planted("a sweep's word is sure") => Newest::Tombstone,
-            _ => self.newest_on(Newest::Live),
-        }
-    }
-
-    /// The same on top of others, the newest of which said `below`. The exchange that puts it there says that nothing
-    /// newer has been handed out (E7), so a sweep's is as good as any other, but for where it replaces one that may be void.
-    pub(super) fn newest_on(&self, below: Newest) -> Newest {
-        match (self.kind, below) {
-            (RawKind::Tombstone, Newest::Tombstone) if self.listed => Newest::Tombstone,
-            (RawKind::Deleted | RawKind::Tombstone, _) => Newest::Deleted,
-            _ => Newest::Live,
-        }
+    /// What the key is after this fact.
+    pub(super) fn newest(&self) -> Newest {
+        Newest::of(!self.kind.is_deletion())
     }
 
     /// Whether something newer, of this number, was handed out before it, so that it must not come after it.
     pub(super) fn is_superseded(&self, number: u64) -> bool {
         let limit = if self.kind == RawKind::Tombstone { self.settled } else { self.settled + 1 };
-        self.void || self.listed && number >= limit
-    }
-
-    /// Makes a fact void that is appended already. Whoever takes it before this is seen judges by the record, which stays
-    /// until the call that does this has returned.
-    /// Not if it was merged into another before: false.
-    pub(super) fn make_void(head: &FactHead) -> bool {
-        // Relaxed: see above.
-        head.info.fetch_or(VOID, Relaxed) & MERGED == 0
-    }
-
-    /// It is merged into another. Whether that counts: what was made void before was never placed.
-    pub(super) fn mark_merged(head: &FactHead) -> bool {
-        // Relaxed: the order of the two marks is all that matters.
-        head.info.fetch_or(MERGED, Relaxed) & VOID == 0
+        self.listed && number >= limit
     }
 
     pub(super) fn write(&self, head: &FactHead) {
@@ -111,8 +77,7 @@ impl Fact {
         let info = self.kind as u32
             | flag(self.absorbed, ABSORBED)
             | flag(self.listed, LISTED)
-            | flag(self.background, BACKGROUND)
-            | flag(self.void, VOID);
+            | flag(self.background, BACKGROUND);
         // Relaxed, all: the compare-and-swap that publishes the fact publishes its head.
         head.info.store(info, Relaxed);
         head.debt.store(self.debt, Relaxed);
@@ -131,7 +96,6 @@ impl Fact {
             background: info & BACKGROUND != 0,
             debt: head.debt.load(Relaxed),
             settled: head.settled.load(Relaxed),
-            void: info & VOID != 0,
             carrier: Index::new(head.carrier.load(Relaxed)),
         }
     }

@@ -1,6 +1,6 @@
 //! Slots that nobody can reach any more wait here until nobody can be reading them either, and are then recycled.
 //!
-//! Consumers only: whoever retires slots hands a batch to the epoch collector now and then, and recycles one whose grace
+//! Whoever retires slots hands a batch to the epoch collector now and then, and recycles one whose grace
 //! period is over. The collector's callback sets a flag and touches nothing else: neither slots, which may be gone with the
 //! queue, nor user code.
 //!
@@ -17,6 +17,8 @@ use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
 use crate::sync::{Arc, CachePadded, pause_point, planted};
+
+use super::panics::Panics;
 
 /// So many slots go through one grace period together.
 const BATCH: u32 = if cfg!(delta_fifo_loom) { 1 } else { 64 };
@@ -102,9 +104,15 @@ impl Limbo {
             && self.phase.compare_exchange(from, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives every slot of a batch whose grace period is over to `clean`, which may run user code and must not be under a
-    /// guard for that reason, and then back to the slab.
-    pub(super) fn recycle<T: Slot>(&self, slots: &Slab<T>, mut clean: impl FnMut(&T)) {
+    /// Whether there is something to recycle.
+    pub(super) fn is_ripe(&self) -> bool {
+        // Relaxed: a hint.
+        self.phase.load(Ordering::Relaxed) == RIPE
+    }
+
+    /// Gives every slot of a batch whose grace period is over to `recycle`, which may run user code and must not be under a
+    /// guard for that reason. If it panics, the others are recycled all the same.
+    pub(super) fn recycle<T: Slot>(&self, slots: &Slab<T>, recycle: impl FnMut(Index)) {
         if !self.claim(RIPE) {
             return;
         }
@@ -114,13 +122,28 @@ impl Limbo {
         // Release: pairs with `claim`.
         self.phase.store(IDLE, Ordering::Release);
         pause_point("limbo: recycling");
-        let mut next = first;
-        while let Some(index) = next {
-            let slot = slots.get(index);
-            // Relaxed: this thread has the batch.
-            next = Index::new(slot.link().load(Ordering::Relaxed));
-            clean(slot);
-            slots.give(index);
+        recycle_all(slots, first, recycle);
+    }
+
+    /// The same with all of them, when the queue is dropped.
+    pub(super) fn recycle_rest<T: Slot>(&mut self, slots: &Slab<T>, mut recycle: impl FnMut(Index)) {
+        // Relaxed, all: the caller has everything to itself.
+        let phase = self.phase.load(Ordering::Relaxed);
+        let waiting = (phase == WAITING || phase == RIPE).then(|| self.waiting.load(Ordering::Relaxed));
+        let retired = self.retired.swap(0, Ordering::Relaxed) as u32;
+        for first in [waiting.unwrap_or(0), retired] {
+            recycle_all(slots, Index::new(first), &mut recycle);
         }
     }
+}
+
+fn recycle_all<T: Slot>(slots: &Slab<T>, first: Option<Index>, mut recycle: impl FnMut(Index)) {
+    let mut panics = Panics::default();
+    let mut next = first;
+    while let Some(index) = next {
+        // Relaxed: this thread has the batch.
+        next = Index::new(slots.get(index).link().load(Ordering::Relaxed));
+        panics.contain(|| recycle(index));
+    }
+    panics.go_on();
 }

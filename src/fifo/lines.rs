@@ -24,7 +24,7 @@ pub(super) struct At {
 impl At {
     pub(super) fn handle(self) -> Handle {
         let index = u64::from(self.index.get());
-        assert!(index < 1 << INDEX_BITS, "a shard has fewer than 2^30 pending keys");
+        assert!(index < 1 << INDEX_BITS, "a shard has fewer than 2^29 keys");
         let bits = (self.shard as u64) << (INDEX_BITS + GENERATION_BITS)
             | index << GENERATION_BITS
             | u64::from(self.generation);
@@ -113,6 +113,11 @@ impl Lines {
             None => self.first.pop(guard).map(|handle| (At::of(handle), false)),
             Some(second) => second.pop(&self.first, guard),
         }
+    }
+
+    /// What stands `ahead` behind the head of the first line, mostly.
+    pub(super) fn glance(&self, ahead: u64, guard: &Guard) -> Option<At> {
+        self.first.glance(ahead, guard).map(At::of)
     }
 
     /// A handle of the background line was stale: its turn has not been yet.

@@ -2,12 +2,10 @@
 
 use crate::key_queue::Handle;
 use crate::slab::Index;
-use crate::sync::atomic::Ordering;
 use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
-use super::entry::Entry;
 use super::lines::At;
 use super::word::{State, Then, Word};
 
@@ -27,24 +25,22 @@ impl ToLink {
 }
 
 impl<K, V, S> DeltaFifo<K, V, S> {
-    /// What an append asks for.
+    /// What an append asks for. `note` is the entry's, from before.
     pub(super) fn follow(
         &self,
         shard: usize,
         index: Index,
-        entry: &Entry<K, V>,
         before: Word,
         after: Word,
         then: Then,
+        note: u64,
     ) -> Option<ToLink> {
         match then {
             Then::Nothing => return None,
             Then::Link if before.state() == State::Linking => return self.help(shard, index, after),
             Then::Link => {}
             Then::Undelay => {
-                // Relaxed: written before the word came to Delayed.
-                let due = entry.due.load(Ordering::Relaxed);
-                self.delays.remove(due, ToLink::new(shard, index, before).at.handle());
+                self.delays.remove(note, ToLink::new(shard, index, before).at.handle());
             }
         }
         Some(ToLink::new(shard, index, after))

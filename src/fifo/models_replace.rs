@@ -8,6 +8,7 @@
 mod close;
 mod merge;
 mod objects;
+mod rest;
 mod sweep;
 
 use std::collections::hash_map::DefaultHasher;
@@ -22,6 +23,8 @@ use crate::lease::Outcome;
 use crate::queue::DeltaQueue;
 use crate::raw::{BeginReplace, Ending, RawQueue};
 use crate::replace::Upsert;
+use crate::slab::Index;
+use crate::sync::atomic::Ordering;
 use crate::sync::epoch;
 use crate::sync::thread::{JoinHandle, spawn};
 
@@ -33,6 +36,7 @@ use super::push::{Push, PushKey, Pushed, Rule};
 use super::replace::Ticket;
 
 type Fifo = DeltaFifo<u8, u32, BuildHasherDefault<DefaultHasher>>;
+type Build = Builder<u8, u32, BuildHasherDefault<DefaultHasher>>;
 
 /// What leases handed out, in their order: kinds and objects.
 type Log = Vec<(RawKind, Option<u32>)>;
@@ -64,8 +68,17 @@ impl Model {
     }
 
     fn with(compression: Compression) -> Arc<Self> {
+        Self::built(|builder| builder.compression(compression))
+    }
+
+    /// Which keeps no known objects.
+    fn blind() -> Arc<Self> {
+        Self::built(Builder::no_known_objects)
+    }
+
+    fn built(how: impl FnOnce(Build) -> Build) -> Arc<Self> {
         let builder = Builder::with_hasher(BuildHasherDefault::default()).shards(1);
-        Arc::new(Model(Some(builder.compression(compression).build())))
+        Arc::new(Model(Some(how(builder).build())))
     }
 
     /// With an object that is known.
@@ -112,7 +125,6 @@ impl Model {
             cell: Some(self.shards[0].objects.draft(Some(object))),
             value: &mut value,
             wanted: true,
-            fresh: None,
         };
         match self.push(&mut push, &guard) {
             Pushed::Done { link: Some(link), .. } => self.link(link, &guard),
@@ -158,8 +170,16 @@ impl Model {
         while let Some(held) = self.take(1, 0).pop() {
             self.finish_one(held, &mut log);
         }
-        assert_eq!((self.pending_len(), self.leased_len()), (0, 0));
+        assert_eq!((self.pending_len(), self.leased_len()), (0, 0), "counted wrong, or lost");
         log
+    }
+
+    /// The key's entry, and how many are kept for the sake of replaces.
+    fn left_behind(&self) -> (Option<Index>, usize) {
+        let shard = &self.shards[0];
+        let entry = shard.find_entry(self.hash(&KEY), &KEY, &epoch::pin());
+        // Relaxed: the others are joined.
+        (entry, shard.asked.load(Ordering::Relaxed))
     }
 
     fn known_one(&self) -> Option<u32> {

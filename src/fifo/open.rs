@@ -3,20 +3,22 @@
 use std::hash::{BuildHasher, Hash};
 use std::mem::ManuallyDrop;
 
+use smallvec::smallvec;
+
 use crate::builder::Known;
 use crate::delta::{DeltaList, Object, RawDelta, RawKind};
-use crate::resolve::{Before, known_after, resolve};
+use crate::resolve::{Before, known_after, resolve, settle_first};
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
-use crate::table::hash_of;
 
-use super::DeltaFifo;
-use super::chain::{self, Facts};
+use super::chain::{self, Chain, Facts, Shown};
 use super::debts::Debts;
+use super::entry::{Entry, GivenBack};
+use super::fact::Fact;
 use super::pop::{Garbage, Held, Taken};
-use super::records::State;
+use super::shard::Shard;
 use super::word::Newest;
+use super::{DeltaFifo, Objects};
 
 impl<K, V, S> DeltaFifo<K, V, S>
 where
@@ -24,62 +26,40 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
-    /// What the facts come to, in a queue that keeps the known objects itself. Runs the key's `Eq` first of all.
-    pub(super) fn open_inside(
-        &self,
-        taken: &mut Option<Taken<K, V>>,
-        guard: &Guard,
-        garbage: &mut Garbage<K, V>,
-    ) -> Option<Held<K, V>> {
-        let key = taken.as_ref()?;
-        let shard = &self.shards[key.at.shard];
-        let hash = hash_of(shard.entries.get(key.at.index));
-        let index = self.reserve_record(shard, hash, &key.key, guard);
-        let record = shard.records.get(index);
-        // Lent by the record, which owns it until `install`.
-        let before = ManuallyDrop::new(match record.state() {
-            State::Object(object) => Before::Known(chain::lend_version(&shard.objects, object)),
-            State::Absent | State::Live => Before::Absent,
+    /// What the facts come to, in a queue that keeps the known objects itself. Runs no code of the user's.
+    pub(super) fn open_inside(&self, taken: Taken, garbage: &mut Garbage<V>) -> Held<K, V> {
+        let shard = &self.shards[taken.at.shard];
+        let entry = shard.entries.get(taken.at.index);
+        let version = entry.version.index();
+        // Lent by the version, which owns it until `install`.
+        let before = ManuallyDrop::new(match version {
+            Some(index) => Before::Known(chain::lend_version(&shard.objects, index)),
+            None => Before::Absent,
         });
-        let mut opened = self.resolve(taken.take()?, &before, record.number(), garbage);
-        if planted("a lease numbers what it takes") {
-            record.raise(2 * self.replaces.newest() + 1);
-        }
-        if !planted("the number stays in the entry") {
-            record.raise(opened.settled);
-        }
-        pause_point("known: number raised");
+        let mut opened = self.resolve(taken, &before, garbage);
         // Nothing in the deltas: what is known stays.
-        let deltas = &opened.held.deltas;
-        let newest = if deltas.is_empty() { before.object() } else { known_after(deltas) };
-        let replaced = self.install(shard, index, before.object(), newest, guard);
-        if opened.is_fresh {
-            opened.held.previous = replaced.or_else(|| before.object().cloned());
-        } else {
-            garbage.objects.extend(replaced);
+        if !opened.held.deltas.is_empty() {
+            let replaced = install(shard, entry, before.object(), &mut opened.held.deltas);
+            if opened.is_fresh {
+                opened.held.previous = replaced.or_else(|| before.object().cloned());
+            } else {
+                garbage.objects.extend(replaced);
+            }
         }
-        Some(opened.held)
+        opened.held
     }
 
     /// The same where the known objects are elsewhere, and said to be `before`.
     pub(super) fn open_elsewhere(
         &self,
-        taken: &mut Option<Taken<K, V>>,
+        mut taken: Taken,
         before: Before<Object<V>>,
-        guard: &Guard,
-        garbage: &mut Garbage<K, V>,
-    ) -> Option<Held<K, V>> {
-        let key = taken.as_ref()?;
-        let shard = &self.shards[key.at.shard];
-        let open = self.replaces.oldest_open() != u64::MAX;
-        let hash = hash_of(shard.entries.get(key.at.index));
-        let record = if open { shard.find_record(hash, &key.key, guard) } else { None };
-        let number = record.map_or(0, |record| shard.records.get(record).number());
-        let mut taken = taken.take()?;
-        let entry = shard.entries.get(taken.at.index);
+        garbage: &mut Garbage<V>,
+    ) -> Held<K, V> {
+        let entry = self.shards[taken.at.shard].entries.get(taken.at.index);
         let previous = before.object().cloned();
         let (left, given_back) =
-            entry.own(&mut taken.tenure, |own| (own.left.take(), own.given_back.is_some()));
+            entry.own(&mut taken.tenure, |own| (own.left.take().map(|left| *left), own.given_back.is_some()));
         let before = match left {
             // What the last lease left is newer than what its consumer may have stored.
             Some(left) => left,
@@ -88,85 +68,92 @@ where
             None if matches!(before, Before::Absent)
                 && matches!(self.known, Known::Store(_))
                 && !given_back
-                && taken.is_swept() =>
+                && is_swept(&self.shards[taken.at.shard].objects, &taken.facts) =>
             {
                 Before::CannotTell
             }
             None => before,
         };
-        let mut opened = self.resolve(taken, &before, number, garbage);
+        let mut opened = self.resolve(taken, &before, garbage);
         garbage.objects.extend(before.into_object());
         if opened.is_fresh {
             opened.held.previous = previous;
         } else {
             garbage.objects.extend(previous);
         }
-        Some(opened.held)
+        opened.held
     }
 
     /// Joins what was given back with the facts.
     fn resolve(
         &self,
-        mut taken: Taken<K, V>,
+        mut taken: Taken,
         before: &Before<Object<V>>,
-        number: u64,
-        garbage: &mut Garbage<K, V>,
+        garbage: &mut Garbage<V>,
     ) -> Opened<K, V> {
         let shard = &self.shards[taken.at.shard];
         let entry = shard.entries.get(taken.at.index);
         let (given_back, judged) = entry.own(&mut taken.tenure, |own| (own.given_back.take(), own.judged));
-        let mut held = Held {
-            shard: taken.at.shard,
-            tenure: taken.tenure,
-            key: taken.key,
-            deltas: DeltaList::new(),
-            previous: None,
-            attempts: 1,
-            initial: false,
-            debts: Debts::default(),
-            background: taken.background,
-            thread: 0,
+        let newest = taken.newest;
+        let (facts, mut held) = self.held(taken);
+        let facts = match facts.into_lone(&shard.objects) {
+            Ok(lone) if given_back.is_none() && lone.is_plain() => {
+                let number = lone.fact.settled;
+                held.deltas = Shown::new(settle_first(lone.into_delta(), before).into_iter().collect());
+                note_number(entry, &mut held, judged, number);
+                return Opened { held, is_fresh: true };
+            }
+            Ok(lone) => smallvec![lone],
+            Err(chain) => chain.into_facts(&shard.objects),
         };
-        let mut facts = taken.facts;
-        let (mut shown, mut is_fresh) = (DeltaList::new(), true);
-        if let Some(given_back) = given_back {
-            let given_back = *given_back;
-            held.debts = given_back.debts;
-            held.attempts = given_back.attempts + 1;
-            is_fresh = given_back.deltas.is_empty();
-            (shown, held.previous) = (given_back.deltas, given_back.previous);
-            facts.insert_many(0, given_back.facts);
-        }
-        let number = if planted("a lease judges nothing") { 0 } else { number };
-        let (facts, settled) = judge(facts, number.max(judged), &mut held.debts, &mut garbage.deltas);
-        let (mut shown, mut facts) = (shown, facts);
-        if !shown.is_empty() && planted("what came back comes last") {
-            std::mem::swap(&mut shown, &mut facts);
-        }
-        let resolved = resolve(before, shown, facts, self.compression);
+        let (shown, facts, is_fresh) = take_over(&mut held, given_back, facts);
+        let judge_by = if planted("a lease judges nothing") { 0 } else { judged };
+        let (facts, settled) = judge(facts, judge_by, &mut held.debts, &mut garbage.deltas);
+        let resolved = match !shown.is_empty() && planted("what came back comes last") {
+            true => resolve(before, facts, shown, self.compression),
+            false => resolve(before, shown, facts, self.compression),
+        };
         if !resolved.merged.is_empty() {
             // Relaxed: only the count matters.
             shard.merged.fetch_add(resolved.merged.len() as u64, Ordering::Relaxed);
             garbage.deltas.extend(resolved.merged);
         }
-        held.deltas = resolved.deltas;
         held.initial = self.replaces.owes_first(&held.debts);
         // Where all came to nothing, what was known stays.
-        let exists = match held.deltas.is_empty() {
-            true => !matches!(before, Before::Absent) && !planted("a void tombstone deletes"),
-            false => known_after(&held.deltas).is_some(),
+        let exists = match resolved.deltas.is_empty() {
+            true => !matches!(before, Before::Absent),
+            false => known_after(&resolved.deltas).is_some(),
         };
-        let newest = if exists { Newest::Live } else { Newest::Deleted };
-        entry.own(&mut held.tenure, |own| own.judged = settled);
-        if newest != taken.newest {
-            self.correct(&held, newest);
+        held.deltas = Shown::new(resolved.deltas);
+        note_number(entry, &mut held, judged, settled);
+        if Newest::of(exists) != newest {
+            self.correct(&held, Newest::of(exists));
         }
-        Opened { held, settled, is_fresh }
+        Opened { held, is_fresh }
     }
 
-    /// The word said what the facts were; now it is known what they came to (a tombstone may come to nothing).
+    /// A lease of what was taken, with nothing in it yet.
+    fn held(&self, taken: Taken) -> (Chain, Held<K, V>) {
+        let Taken { at, tenure, since, facts, background, .. } = taken;
+        let held = Held {
+            shard: at.shard as u32,
+            key: self.shards[at.shard].entries.lend(&tenure),
+            tenure,
+            since,
+            deltas: Shown::new(DeltaList::new()),
+            previous: None,
+            attempts: 1,
+            initial: false,
+            debts: Debts::default(),
+            background,
+            thread: 0,
+        };
+        (facts, held)
+    }
+
+    /// The word said what the facts were; now it is known what they came to (an item that is void comes to nothing).
     fn correct(&self, held: &Held<K, V>, newest: Newest) {
-        let entry = self.shards[held.shard].entries.get(held.tenure.index());
+        let entry = self.shards[held.shard as usize].entries.get(held.tenure.index());
         // Repeats when a fact has come.
         loop {
             let word = entry.word();
@@ -178,11 +165,65 @@ where
     }
 }
 
+/// The holder makes what its deltas come to known of its key, instead of `before`, which it gets if it is known no more.
+fn install<K, V>(
+    shard: &Shard<K, V>,
+    entry: &Entry<V>,
+    before: Option<&Object<V>>,
+    deltas: &mut Shown<V>,
+) -> Option<Object<V>> {
+    let newest = known_after(deltas);
+    let (was_known, is_known) = (before.is_some(), newest.is_some());
+    let new = match (before, newest) {
+        (None, None) => return None,
+        (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
+        (_, Some(newest)) if planted("a version owns nothing") => Some(shard.objects.index_of(newest)),
+        (_, Some(_)) => deltas.lend_newest(&shard.objects),
+        (_, None) => None,
+    };
+    let old = entry.version.replace(new).filter(|_| !planted("the version before is forgotten"));
+    let old = old.map(|old| chain::take_version(&shard.objects, old));
+    pause_point("known: installed");
+    // Relaxed, both: only the count matters.
+    match (was_known, is_known) {
+        (false, true) => _ = shard.objects_known.fetch_add(1, Ordering::Relaxed),
+        (true, false) => _ = shard.objects_known.fetch_sub(1, Ordering::Relaxed),
+        _ => {}
+    }
+    old
+}
+
+/// A fact of this number has been handed out.
+fn note_number<K, V>(entry: &Entry<V>, held: &mut Held<K, V>, judged: u64, number: u64) {
+    if number > judged {
+        entry.own(&mut held.tenure, |own| own.judged = number);
+        if !planted("the number is forgotten") {
+            entry.raise(number);
+        }
+    }
+    pause_point("lease: number raised");
+}
+
+/// What an earlier lease gave back, as that of `held`; what it has shown, and all facts that nobody has; whether that is
+/// all.
+fn take_over<K, V>(
+    held: &mut Held<K, V>,
+    given_back: Option<Box<GivenBack<V>>>,
+    mut facts: Facts<V>,
+) -> (DeltaList<Object<V>>, Facts<V>, bool) {
+    let Some(given_back) = given_back else { return (DeltaList::new(), facts, true) };
+    let given_back = *given_back;
+    held.debts = given_back.debts;
+    held.attempts = given_back.attempts + 1;
+    held.previous = given_back.previous;
+    facts.insert_many(0, given_back.facts);
+    let is_fresh = given_back.deltas.is_empty();
+    (given_back.deltas, facts, is_fresh)
+}
+
 /// A lease whose facts are resolved.
 struct Opened<K, V> {
     held: Held<K, V>,
-    /// The largest number of a change or a list that it has seen.
-    settled: u64,
     /// No lease has shown any of its deltas.
     is_fresh: bool,
 }
@@ -207,11 +248,10 @@ fn judge<V>(
     (good, settled)
 }
 
-impl<K, V> Taken<K, V> {
-    /// Whether a deletion without a final object was accepted, for which the user's store was to have the object.
-    fn is_swept(&self) -> bool {
-        // One that comes after an object takes that.
-        let mut unseen = self.facts.iter().take_while(|taken| taken.object.is_none());
-        unseen.any(|taken| taken.fact.kind == RawKind::Tombstone)
-    }
+/// Whether a deletion without a final object was accepted, for which the user's store was to have the object.
+fn is_swept<V>(objects: &Objects<V>, facts: &Chain) -> bool {
+    // One that comes after an object takes that.
+    let facts: Vec<(Fact, bool)> = facts.facts(objects).collect();
+    let mut unseen = facts.iter().rev().take_while(|(_, has_object)| !has_object);
+    unseen.any(|(fact, _)| fact.kind == RawKind::Tombstone)
 }

@@ -5,43 +5,51 @@ use std::hash::{BuildHasher, Hash};
 use smallvec::SmallVec;
 
 use crate::builder::Known;
-use crate::delta::{DeltaList, Deltas, Object, RawDelta};
+use crate::delta::{Deltas, Object, RawDelta};
 use crate::key_queue::Handle;
-use crate::object::Key;
+use crate::object::Lent;
 use crate::owner;
 use crate::raw::HeldLease;
 use crate::resolve::Before;
-use crate::sync::atomic::{Ordering, fence};
+use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{pause_point, planted};
+use crate::sync::{fence_after_rmw, pause_point, planted};
 
 use super::DeltaFifo;
-use super::chain::{self, Facts};
+use super::chain::{Chain, Shown};
 use super::debts::Debts;
 use super::end::Rest;
-use super::entry::{MANY, Tenure};
+use super::entry::{Entry, MANY, Tenure};
 use super::lines::At;
+use super::shard::Shard;
 use super::word::{self, Newest};
 
 /// Leases that were taken in one step, in the order of the line.
-pub(super) type Batch<K, V> = SmallVec<[Held<K, V>; 1]>;
+pub(super) type Batch<K, V> = Vec<Held<K, V>>;
 
 /// So many handles are taken out of the line at a time.
 const STRETCH: usize = 32;
 
+/// So many keys ahead a pop asks for the entry, and later for what the entry leads to.
+const FAR: u64 = 4;
+const NEAR: u64 = 1;
+
 /// What an open lease of a [`DeltaFifo`](super::DeltaFifo) holds.
 pub struct Held<K, V> {
-    pub(super) shard: usize,
+    pub(super) shard: u32,
     pub(super) tenure: Tenure,
-    pub(super) key: Key<K>,
-    pub(super) deltas: DeltaList<Object<V>>,
+    /// Lent by the entry, as long as this is a lease.
+    pub(super) key: Lent<K, Entry<V>>,
+    /// The newest mark before it (E8).
+    pub(super) since: u64,
+    pub(super) deltas: Shown<V>,
     pub(super) previous: Option<Object<V>>,
     pub(super) attempts: u32,
     pub(super) initial: bool,
     pub(super) debts: Debts,
     pub(super) background: bool,
     /// The thread that holds it as a borrow; 0 if nobody can tell.
-    pub(super) thread: u64,
+    pub(super) thread: u32,
 }
 
 impl<K, V> HeldLease<K, V> for Held<K, V> {
@@ -50,7 +58,7 @@ impl<K, V> HeldLease<K, V> for Held<K, V> {
     }
 
     fn deltas(&self) -> Deltas<'_, K, V> {
-        Deltas::new(&self.key, &self.deltas)
+        Deltas::new(self.key(), &self.deltas)
     }
 
     fn previous(&self) -> Option<&V> {
@@ -67,23 +75,29 @@ impl<K, V> HeldLease<K, V> for Held<K, V> {
 }
 
 /// A key that was taken out of its line, before it is known what its facts come to.
-pub(super) struct Taken<K, V> {
+pub(super) struct Taken {
     pub(super) at: At,
     pub(super) tenure: Tenure,
-    pub(super) key: Key<K>,
-    pub(super) facts: Facts<V>,
+    pub(super) since: u64,
+    pub(super) facts: Chain,
     pub(super) newest: Newest,
     pub(super) background: bool,
 }
 
 /// What is to be dropped under no guard: it is the user's.
-pub(super) struct Garbage<K, V> {
+pub(super) struct Garbage<V> {
     pub(super) deltas: Vec<RawDelta<Object<V>>>,
     pub(super) objects: SmallVec<[Object<V>; 2]>,
-    pub(super) leases: Vec<Rest<K, V>>,
+    pub(super) leases: Vec<Rest<V>>,
 }
 
-impl<K, V> Default for Garbage<K, V> {
+impl<V> Garbage<V> {
+    fn is_empty(&self) -> bool {
+        self.deltas.is_empty() && self.objects.is_empty() && self.leases.is_empty()
+    }
+}
+
+impl<V> Default for Garbage<V> {
     fn default() -> Self {
         Garbage { deltas: Vec::new(), objects: SmallVec::new(), leases: Vec::new() }
     }
@@ -94,10 +108,10 @@ pub(super) struct Popping<'q, K: Hash + Eq, V, S> {
     queue: &'q DeltaFifo<K, V, S>,
     /// Out of the line and not yet leased, the first one last.
     handles: Vec<Handle>,
-    taken: Option<Taken<K, V>>,
-    /// To the tail, if the user's store panicked: one that does so over one key for ever must not hold up all others.
-    to_tail: bool,
+    /// While the user's store is asked.
+    taken: Option<Taken>,
     batch: Batch<K, V>,
+    garbage: Garbage<V>,
 }
 
 impl<K: Hash + Eq, V, S> Drop for Popping<'_, K, V, S> {
@@ -111,7 +125,8 @@ impl<K: Hash + Eq, V, S> Drop for Popping<'_, K, V, S> {
             self.queue.unlease(held, &guard);
         }
         if let Some(taken) = self.taken.take() {
-            self.queue.untake(taken, !self.to_tail, &guard);
+            // To the tail: a store that panics over one key for ever must not hold up all others.
+            self.queue.untake(taken, &guard);
         }
         for handle in std::mem::take(&mut self.handles).into_iter().rev() {
             self.queue.lines.push_front(At::of(handle), &guard);
@@ -126,15 +141,57 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
+    /// Leases the first key in line, if there is one now. If user code panics, nothing has happened.
+    pub(super) fn take_one(&self, thread: u32) -> Option<Held<K, V>> {
+        let mut popping = Popping::new(self);
+        let mut pin = Some(epoch::pin());
+        pin.iter().for_each(|guard| self.promote(guard));
+        let mut held = self.lease_next(&mut popping, 1, &mut pin);
+        drop(pin);
+        if let Some(held) = &mut held {
+            self.show(held, thread);
+        }
+        if !popping.garbage.is_empty()
+            || held.as_ref().is_some_and(|held| self.shard_of_lease(held).is_untidy())
+        {
+            // If what is dropped now panics, the lease is undone.
+            popping.batch.extend(held);
+            self.clean_up(&mut popping);
+            held = popping.batch.pop();
+        }
+        owner::note_popped(usize::from(thread != 0 && held.is_some()));
+        held
+    }
+
     /// Leases up to `max` keys that are in line now. If user code panics, nothing has happened.
-    pub(super) fn take(&self, max: usize, thread: u64) -> Batch<K, V> {
-        let mut popping =
-            Popping { queue: self, handles: Vec::new(), taken: None, to_tail: false, batch: Batch::new() };
-        let mut garbage = Garbage::default();
-        let mut guard = epoch::pin();
-        self.promote(&guard);
+    pub(super) fn take(&self, max: usize, thread: u32) -> Batch<K, V> {
+        let mut popping = Popping::new(self);
+        let mut pin = Some(epoch::pin());
+        pin.iter().for_each(|guard| self.promote(guard));
         while popping.batch.len() < max {
-            let Some((at, from_background)) = popping.next(max, &guard) else { break };
+            let wanted = max - popping.batch.len();
+            let Some(mut held) = self.lease_next(&mut popping, wanted, &mut pin) else { break };
+            self.show(&mut held, thread);
+            popping.batch.push(held);
+        }
+        drop(pin);
+        self.clean_up(&mut popping);
+        let batch = std::mem::take(&mut popping.batch);
+        owner::note_popped(if thread == 0 { 0 } else { batch.len() });
+        batch
+    }
+
+    /// The next key in line whose facts come to something. Up to `wanted` handles may leave the line for it. Not pinned while
+    /// the user's store is asked.
+    fn lease_next(
+        &self,
+        popping: &mut Popping<'_, K, V, S>,
+        wanted: usize,
+        pin: &mut Option<Guard>,
+    ) -> Option<Held<K, V>> {
+        loop {
+            let guard = pin.as_ref().expect("it is pinned");
+            let (at, from_background) = popping.next(wanted, guard)?;
             pause_point("pop: out of the line");
             let Some(taken) = self.lease(at, from_background) else {
                 if from_background {
@@ -142,37 +199,39 @@ where
                 }
                 continue;
             };
-            popping.taken = Some(taken);
             let held = match self.known {
-                Known::Inside => self.open_inside(&mut popping.taken, &guard, &mut garbage),
-                Known::None => self.open_elsewhere(&mut popping.taken, Before::Absent, &guard, &mut garbage),
+                Known::Inside => self.open_inside(taken, &mut popping.garbage),
+                Known::None => self.open_elsewhere(taken, Before::Absent, &mut popping.garbage),
                 Known::Store(_) => {
-                    drop(guard);
-                    popping.to_tail = true;
-                    let before = self.ask_store(&popping.taken.as_ref().expect("just taken").key);
-                    popping.to_tail = false;
-                    guard = epoch::pin();
-                    self.open_elsewhere(&mut popping.taken, before, &guard, &mut garbage)
+                    *pin = None;
+                    let taken = popping.taken.insert(taken);
+                    let before = self.ask_store(&self.shards[taken.at.shard].entries.lend(&taken.tenure));
+                    *pin = Some(epoch::pin());
+                    let taken = popping.taken.take().expect("just put there");
+                    self.open_elsewhere(taken, before, &mut popping.garbage)
                 }
             };
-            let Some(mut held) = held else { continue };
-            if held.deltas.is_empty() {
-                garbage.leases.push(self.finish(held, &guard));
-                continue;
+            if !held.deltas.is_empty() {
+                return Some(held);
             }
-            self.show(&mut held, thread);
-            popping.batch.push(held);
+            popping.garbage.leases.push(self.finish(held));
         }
-        drop(guard);
-        drop(garbage);
-        self.tidy_after(&popping.batch);
-        let batch = std::mem::take(&mut popping.batch);
-        owner::note_popped(if thread == 0 { 0 } else { batch.len() });
-        batch
+    }
+
+    fn shard_of_lease(&self, held: &Held<K, V>) -> &Shard<K, V> {
+        &self.shards[held.shard as usize]
+    }
+
+    /// Drops what a pop has taken away, and what consumers drop for all, under no guard: this runs user code.
+    fn clean_up(&self, popping: &mut Popping<'_, K, V, S>) {
+        drop(std::mem::take(&mut popping.garbage));
+        for held in &popping.batch {
+            self.shard_of_lease(held).tidy();
+        }
     }
 
     /// A consumer takes the entry's facts. None: the handle is stale.
-    pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken<K, V>> {
+    pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken> {
         let shard = &self.shards[at.shard];
         let entry = shard.entries.get(at.index);
         // Before the exchange: see E8.
@@ -190,29 +249,26 @@ where
             let Ok(grip) = grip else { continue };
             pause_point("lease: before the exchange");
             let Some(tenure) = entry.begin(at.index, word, leased) else { continue };
-            if is_listing && !planted("no fence in a lease") {
-                // SeqCst fence: pairs with that in `plan`, where the number of a fact is raised.
-                fence(Ordering::SeqCst);
+            // Pairs with the fence in `raise`, where the number of a fact is raised; also where no replace was open a moment ago.
+            if !planted("no fence in a lease") {
+                fence_after_rmw();
             }
             // Relaxed: ordered by who asks; a key is leased from here on, and was pending up to here.
             shard.gone.taken.fetch_add(1, Ordering::Relaxed);
-            // Relaxed: the exchange that ends the lease publishes it, and until then it is an estimate.
-            entry.next_since.store(since, Ordering::Relaxed);
             pause_point("lease: begun");
             drop(grip);
-            let key = entry.key_of(&tenure).clone();
-            let facts = chain::take(&shard.objects, word.newest());
+            let facts = Chain::taken_off(word);
             if late {
-                let settled = facts.iter().map(|taken| taken.fact.settled).max();
-                entry.settled.fetch_max(settled.unwrap_or(0), Ordering::Release);
+                let numbers = facts.facts(&shard.objects).map(|(fact, _)| fact.settled);
+                entry.raise(numbers.max().unwrap_or(0));
             }
             let (newest, background) = (word.kind(), word.is_background());
-            return Some(Taken { at, tenure, key, facts, newest, background });
+            return Some(Taken { at, tenure, since, facts, newest, background });
         }
     }
 
     /// The lease will reach a caller on this thread, if it is a borrow.
-    fn show(&self, held: &mut Held<K, V>, thread: u64) {
+    fn show(&self, held: &mut Held<K, V>, thread: u32) {
         held.thread = thread;
         let mut numbers = held.debts.numbers();
         let owes = match (numbers.next(), numbers.next()) {
@@ -221,38 +277,69 @@ where
             (Some(_), Some(_)) => MANY,
         };
         drop(numbers);
-        let entry = self.shards[held.shard].entries.get(held.tenure.index());
-        // Relaxed, both: who asks for its own leases has written them itself, or what it reads is too old to matter.
-        entry.owes.store(owes, Ordering::Relaxed);
+        let entry = self.shard_of_lease(held).entries.get(held.tenure.index());
+        // Relaxed, all: who asks for its own leases has written them itself, or what it reads is too old to matter. Mostly
+        // nothing is owed, and the line stays as it is.
+        if entry.note.load(Ordering::Relaxed) != owes {
+            entry.note.store(owes, Ordering::Relaxed);
+        }
         entry.thread.store(thread, Ordering::Relaxed);
     }
 
     /// The lease no longer counts as one of the thread that popped it.
     pub(super) fn disown_one(&self, held: &mut Held<K, V>) {
         owner::note_ended(std::mem::take(&mut held.thread));
-        let entry = self.shards[held.shard].entries.get(held.tenure.index());
+        let entry = self.shard_of_lease(held).entries.get(held.tenure.index());
         // Relaxed: as in `show`.
         entry.thread.store(0, Ordering::Relaxed);
     }
-
-    /// What consumers drop for all, under no guard: this runs user code.
-    fn tidy_after(&self, batch: &Batch<K, V>) {
-        for held in batch {
-            self.shards[held.shard].tidy();
-        }
-    }
 }
 
-impl<K: Hash + Eq, V, S> Popping<'_, K, V, S> {
+impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
+    fn new(queue: &'q DeltaFifo<K, V, S>) -> Self {
+        let garbage = Garbage::default();
+        Popping { queue, handles: Vec::new(), taken: None, batch: Batch::new(), garbage }
+    }
+
     /// The next handle, out of the line.
-    fn next(&mut self, max: usize, guard: &Guard) -> Option<(At, bool)> {
-        let (lines, wanted) = (&self.queue.lines, max - self.batch.len());
+    fn next(&mut self, wanted: usize, guard: &Guard) -> Option<(At, bool)> {
+        let lines = &self.queue.lines;
         if self.handles.is_empty() {
             if wanted == 1 || !lines.pop_all(wanted.min(STRETCH), &mut self.handles, guard) {
-                return lines.pop(guard);
+                let popped = lines.pop(guard);
+                self.queue.look_ahead(guard);
+                return popped;
             }
+            self.handles.iter().for_each(|handle| self.queue.bring_entry(At::of(*handle)));
+            self.handles.iter().for_each(|handle| self.queue.bring_objects(At::of(*handle)));
             self.handles.reverse();
         }
         self.handles.pop().map(|handle| (At::of(handle), false))
+    }
+}
+
+/// Only time depends on these.
+impl<K, V, S> DeltaFifo<K, V, S> {
+    /// What the next pops will need is brought near.
+    fn look_ahead(&self, guard: &Guard) {
+        if !cfg!(delta_fifo_loom) {
+            self.lines.glance(FAR, guard).into_iter().for_each(|at| self.bring_entry(at));
+            self.lines.glance(NEAR, guard).into_iter().for_each(|at| self.bring_objects(at));
+        }
+    }
+
+    fn bring_entry(&self, at: At) {
+        self.shards[at.shard].entries.prefetch(at.index);
+    }
+
+    /// What the entry leads to, which should be near itself.
+    fn bring_objects(&self, at: At) {
+        if cfg!(delta_fifo_loom) {
+            return;
+        }
+        let shard = &self.shards[at.shard];
+        let entry = shard.entries.get(at.index);
+        let indices = [entry.version.index(), entry.word().newest()];
+        indices.into_iter().flatten().for_each(|index| shard.objects.prefetch(index));
     }
 }

@@ -66,6 +66,7 @@ where
         let mut offer = self.prepare(change);
         loop {
             let guard = epoch::pin();
+            self.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
             match self.offer(&mut offer, &guard) {
                 Offered::Taken(link) => {
                     if let Some(link) = link {
@@ -118,6 +119,7 @@ where
     fn prepare(&self, change: Change<K, V>) -> Offer<K, V> {
         let (kind, key, value) = change.into_parts();
         let hash = self.hash(&key);
+        self.shards[self.shard_of(hash)].prefetch_bucket(hash);
         let stored = match self.known {
             Known::None => Some(false),
             Known::Inside | Known::Store(_) => None,
@@ -131,6 +133,9 @@ where
         while at < offers.len() {
             let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: Vec::new() };
             let end = offers.len().min(at + STRETCH);
+            for offer in &offers[at..end] {
+                self.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
+            }
             let mut ask = false;
             while at < end && !ask {
                 match self.offer(&mut offers[at], &stretch.guard) {
@@ -171,7 +176,6 @@ where
             // The caller drops it under no guard.
             value: &mut offer.value,
             wanted: true,
-            fresh: None,
         };
         match self.push(&mut push, guard) {
             Pushed::Done { link, .. } => {

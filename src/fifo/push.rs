@@ -3,8 +3,7 @@
 use std::hash::Hash;
 
 use crate::builder::Known;
-use crate::delta::Object;
-use crate::object::{Draft, Key};
+use crate::object::Draft;
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
@@ -14,7 +13,6 @@ use super::chain::Grip;
 use super::entry::Entry;
 use super::fact::{Fact, Merge};
 use super::link::ToLink;
-use super::records::Record;
 use super::shard::Shard;
 use super::word::{Newest, State, Word};
 use super::{DeltaFifo, FactHead};
@@ -50,27 +48,19 @@ pub(super) enum Pushed {
     AskStore,
 }
 
-/// The key of a push: the caller's, taken only if a new entry needs it, or one that is shared already.
+/// The key of a push: the caller's, taken only if a new entry needs it; or lent, for a rule that makes no entry.
 pub(super) enum PushKey<'k, K> {
     Callers(&'k mut Option<K>),
-    Shared(&'k Key<K>),
+    Lent(&'k K),
 }
 
 impl<K> PushKey<'_, K> {
     pub(super) fn get(&self) -> &K {
         match self {
             PushKey::Callers(key) => key.as_ref().expect("the queue has not taken it"),
-            PushKey::Shared(key) => key,
+            PushKey::Lent(key) => key,
         }
     }
-}
-
-/// A list's fact that made its entry: see `is_superseded`.
-pub(super) struct Fresh<K, V> {
-    held: Object<V>,
-    key: Key<K>,
-    index: Index,
-    word: Word,
 }
 
 /// One fact on its way.
@@ -88,7 +78,6 @@ pub(super) struct Push<'p, K, V> {
     pub(super) value: &'p mut Option<V>,
     /// Somebody needs it back.
     pub(super) wanted: bool,
-    pub(super) fresh: Option<Fresh<K, V>>,
 }
 
 impl<K, V> Drop for Push<'_, K, V> {
@@ -156,13 +145,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let mut counted = Counted::new(&shard.came.keys);
         // Repeats when another producer has made the entry, or its lease has just ended: those have gone on.
         loop {
-            let early = planted("a deletion looks at the record first")
-                && matches!(self.allows_first(shard, push, guard), Allowed::No);
             let found = shard.find_entry(push.hash, push.key.get(), guard);
             pause_point("push: looked for the entry");
             let step = match found {
-                Some(index) => self.push_on(shard, index, push, &mut counted, guard),
-                None if early => Step::Kept(None),
+                Some(index) => self.push_on(shard, index, push, &mut counted),
                 None => self.push_first(shard, push, &mut counted, guard),
             };
             match step {
@@ -181,7 +167,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                     return Pushed::AskStore;
                 }
                 Step::Retired(index) => {
-                    shard.active.remove(&shard.entries, index, guard);
+                    shard.table.remove(shard.entries.slots(), index, guard);
                 }
                 Step::Again => {}
             }
@@ -195,7 +181,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         index: Index,
         push: &mut Push<'_, K, V>,
         counted: &mut Counted<'_>,
-        guard: &Guard,
     ) -> Step {
         let entry = shard.entries.get(index);
         // Repeats when the word has changed: another fact has come, a lease has begun or ended, the handle is in line.
@@ -205,8 +190,15 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 return Step::Retired(index);
             }
             let Ok(grip) = self.grip(shard, entry, word, push) else { continue };
-            if !self.allows(shard, entry, word, grip.as_ref(), push, guard) {
-                return Step::Kept(self.help(push.shard, index, word));
+            if grip.is_some() {
+                pause_point("push: chain held");
+            }
+            match self.allows(shard, entry, word, grip.as_ref(), push) {
+                Allowed::Yes => {}
+                // What was read of the chain may have been taken and recycled meanwhile.
+                Allowed::No if grip.is_some() && !entry.is_still(word) => continue,
+                Allowed::No => return Step::Kept(self.help(push.shard, index, word)),
+                Allowed::AskStore => return Step::AskStore,
             }
             let plan = self.plan(grip.as_ref(), push);
             let (fact, below) = match plan {
@@ -230,20 +222,30 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             cell.expose();
             cell.set_previous(below);
             fact.write(cell.head());
-            let kind = fact.newest_on(word.kind());
-            let (next, then) = word.append(cell.index(), kind, fact.background);
-            counted.set(!word.is_pending());
+            let (next, then) = word.append(cell.index(), fact.newest(), fact.background);
+            let missed = word.state() == State::Leased && planted("a dirty key is not counted");
+            counted.set(!word.is_pending() && !missed);
+            // Relaxed: written before the word came to Delayed, and not changed as long as it is.
+            let note = entry.note.load(Ordering::Relaxed);
             pause_point("push: before the exchange");
             if !entry.advance(word, next) {
                 continue;
             }
             pause_point("push: appended");
             push.publish();
+            if word.state() == State::Idle {
+                let late = planted("a mark is read after the change");
+                entry.begin_since(if late { self.marks.newest() } else { push.since });
+                if self.is_only_asked_for(word) {
+                    // Relaxed: only the count matters.
+                    shard.asked.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
             if !matches!(plan, Merge::Top(_)) {
                 let merged = word.newest().expect("merged with something");
                 self.let_go(shard, merged, below, &fact, push.fact.debt);
             }
-            return Step::Appended(self.follow(push.shard, index, entry, word, next, then));
+            return Step::Appended(self.follow(push.shard, index, word, next, then, note));
         }
     }
 
@@ -255,68 +257,31 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         counted: &mut Counted<'_>,
         guard: &Guard,
     ) -> Step {
-        match self.allows_first(shard, push, guard) {
+        match self.allows_first(push) {
             Allowed::Yes => {}
             Allowed::No => return Step::Kept(None),
             Allowed::AskStore => return Step::AskStore,
         }
-        let (key, callers) = match &mut push.key {
-            PushKey::Callers(key) => {
-                let key = key.take().expect("the queue has not taken it");
-                (shard.keys.draft(Some(key)).share(), true)
-            }
-            PushKey::Shared(key) => (Key::clone(key), false),
-        };
-        let index = shard.entries.take();
-        let entry = shard.entries.get(index);
-        let unused = Unused { shard, index, push_key: &mut push.key, callers };
-        let old = entry.prepare(key, push.since);
+        let PushKey::Callers(key) = &mut push.key else { unreachable!("a key that is lent has an entry") };
+        let draft = shard.entries.draft(key.take().expect("the queue has not taken it"));
+        let mut new = NewEntry { entry: Some(draft), key };
+        let (entry, index) = new.expose();
+        let old = entry.prepare(push.since);
         let (fact, cell) = (push.fact, push.cell.as_mut().expect("the fact is not published"));
         cell.expose();
         cell.set_previous(None);
         fact.write(cell.head());
-        let word = old.first(cell.index(), fact.newest_first(), fact.background);
+        let word = old.first(cell.index(), fact.newest(), fact.background);
         entry.set_first(word);
         counted.set(true);
-        // Before it can be taken.
-        let is_listed = push.rule.is_of_replace();
-        let listed_key = is_listed.then(|| entry.key(guard).clone());
-        let held = is_listed.then(|| cell.hold());
         pause_point("push: entry prepared");
-        match shard.insert_entry(push.hash, index, guard) {
-            Ok(()) => {
-                pause_point("push: entry inserted");
-                std::mem::forget(unused);
-                push.fresh = held.zip(listed_key).map(|(held, key)| Fresh { held, key, index, word });
-                push.publish();
-                Step::Appended(Some(ToLink::new(push.shard, index, word)))
-            }
-            Err(_) => {
-                held.into_iter().for_each(|held| shard.objects.release_later(held));
-                drop(listed_key);
-                Step::Again
-            }
+        if shard.insert_entry(push.hash, index, guard).is_err() {
+            return Step::Again;
         }
-    }
-
-    /// A list's fact that made its entry: whether something newer was handed out between the look at the record and the
-    /// insertion. Then it is made void, as long as the record is there to tell.
-    pub(super) fn is_superseded(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> bool {
-        let Some(Fresh { held, key, index, word }) = push.fresh.take() else { return false };
-        let shard = &self.shards[push.shard];
-        let record = shard.find_record(push.hash, &key, guard);
-        let number = record.map_or(0, |record| shard.records.get(record).number());
-        let newer = push.fact.is_superseded(number);
-        pause_point("push: record looked up");
-        let look = newer && !planted("a first push is not looked at again");
-        let stands = look && !Fact::make_void(held.head());
-        shard.objects.release_later(held);
-        // Taken meanwhile, it may have been handed out before what is newer.
-        let now = shard.entries.get(index).word();
-        newer
-            && !stands
-            && now.generation() == word.generation()
-            && matches!(now.state(), State::Linking | State::Queued)
+        pause_point("push: entry inserted");
+        new.stands();
+        push.publish();
+        Step::Appended(Some(ToLink::new(push.shard, index, word)))
     }
 }
 
@@ -335,21 +300,33 @@ enum Allowed {
     AskStore,
 }
 
-/// An entry that was prepared and did not get into the table: its key goes back to the caller.
-struct Unused<'u, 'k, K, V> {
-    shard: &'u Shard<K, V>,
-    index: Index,
-    push_key: &'u mut PushKey<'k, K>,
-    callers: bool,
+/// An entry that is to be inserted. If that comes to nothing, its key goes back to the caller.
+struct NewEntry<'n, K, V> {
+    /// None once it is in the table.
+    entry: Option<Draft<'n, K, Entry<V>>>,
+    key: &'n mut Option<K>,
 }
 
-impl<K, V> Drop for Unused<'_, '_, K, V> {
+impl<'n, K, V> NewEntry<'n, K, V> {
+    /// Makes the table's reference.
+    fn expose(&mut self) -> (&'n Entry<V>, Index) {
+        let draft = self.entry.as_mut().expect("it is new");
+        draft.expose();
+        (draft.head(), draft.index())
+    }
+
+    /// It is in the table.
+    fn stands(mut self) {
+        self.entry.take().expect("it is new").publish();
+    }
+}
+
+impl<K, V> Drop for NewEntry<'_, K, V> {
     fn drop(&mut self) {
-        let key = self.shard.entries.get(self.index).unprepare();
-        if let (true, PushKey::Callers(back)) = (self.callers, &mut *self.push_key) {
-            **back = key.into_inner();
-        }
-        self.shard.entries.give(self.index);
+        let Some(draft) = self.entry.take() else { return };
+        draft.head().unprepare();
+        let value = draft.into_value();
+        *self.key = value.ok().expect("nobody holds what is in no table");
     }
 }
 
@@ -358,59 +335,44 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     fn allows(
         &self,
         shard: &Shard<K, V>,
-        entry: &Entry<K, V>,
+        entry: &Entry<V>,
         word: Word,
         grip: Option<&Grip<'_, V>>,
         push: &Push<'_, K, V>,
-        guard: &Guard,
-    ) -> bool {
-        let numbers = || {
-            let record = shard.find_record(push.hash, push.key.get(), guard);
-            let record = record.map_or(0, |record| shard.records.get(record).number());
-            let record = if planted("no record is asked for its number") { 0 } else { record };
-            (shard.settled(entry, grip), record)
-        };
-        match push.rule {
-            Rule::Always => true,
-            Rule::Deletion(_) => word.is_pending() || word.kind() != Newest::Deleted,
-            Rule::Item(number) => {
-                let (entry, record) = numbers();
-                entry.max(record) <= 2 * number
-            }
-            Rule::Swept { number, .. } => {
-                let (entry, record) = numbers();
-                let exists = match word.kind() {
-                    Newest::Live => true,
-                    Newest::Deleted => false,
-                    // It is void if a newer change was handed out before it. While a lease has it, who knows.
-                    Newest::Tombstone => grip.is_none() || record >= entry,
-                };
-                exists && entry.max(record) < 2 * number
-            }
-            Rule::Resync => false,
+    ) -> Allowed {
+        let is_idle = word.state() == State::Idle;
+        if is_idle && !self.keeps_known() && !push.rule.is_of_replace() {
+            // It is there for replaces alone.
+            return self.allows_first(push);
         }
+        Allowed::of(match push.rule {
+            Rule::Always => true,
+            Rule::Deletion(_) => word.is_pending() || word.kind() == Newest::Live,
+            Rule::Item(number) => shard.settled(entry, grip) <= 2 * number,
+            Rule::Swept { number, .. } => {
+                let asks = !is_idle || !matches!(self.known, Known::None);
+                asks && word.kind() == Newest::Live && shard.settled(entry, grip) < 2 * number
+            }
+            Rule::Resync => is_idle && word.kind() == Newest::Live,
+        })
     }
 
-    fn allows_first(&self, shard: &Shard<K, V>, push: &Push<'_, K, V>, guard: &Guard) -> Allowed {
-        let record = || {
-            let index = shard.find_record(push.hash, push.key.get(), guard);
-            index.map(|index| shard.records.get(index))
-        };
-        let yes = match push.rule {
-            Rule::Always => true,
-            Rule::Deletion(_) if self.keeps_known() => record().is_some_and(Record::exists),
+    /// Whether the rule makes an entry for the fact. No open replace has to ask for anything that has reached the key (E7).
+    fn allows_first(&self, push: &Push<'_, K, V>) -> Allowed {
+        Allowed::of(match push.rule {
+            Rule::Always | Rule::Item(_) => true,
+            // Nothing is known of it.
+            Rule::Deletion(_) | Rule::Swept { .. } | Rule::Resync if self.keeps_known() => false,
             Rule::Deletion(Some(answer)) => answer,
             Rule::Deletion(None) => return Allowed::AskStore,
-            Rule::Item(number) => record().is_none_or(|record| record.number() <= 2 * number),
-            // Nothing is known of a key without an entry.
-            Rule::Swept { .. } if matches!(self.known, Known::None) => false,
-            Rule::Swept { number, stored } => match record() {
-                Some(record) => record.number() < 2 * number && record.exists(),
-                // Nothing has happened to it since the replace began.
-                None => stored,
-            },
-            Rule::Resync => !self.keeps_known() || record().is_some_and(Record::exists),
-        };
+            Rule::Swept { stored, .. } => stored,
+            Rule::Resync => true,
+        })
+    }
+}
+
+impl Allowed {
+    fn of(yes: bool) -> Self {
         if yes { Allowed::Yes } else { Allowed::No }
     }
 }

@@ -147,13 +147,12 @@ where
             cell: Some(self.shards[shard].objects.draft(item.value.take())),
             value: &mut item.value,
             wanted: true,
-            fresh: None,
         };
         self.push_owing(&mut push, guard)
     }
 
     /// A push for the sake of a replace, which it owes its completion; the key is in line afterwards. Whether it was
-    /// appended, and nothing newer is known to have been handed out before.
+    /// appended.
     pub(super) fn push_owing(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> bool {
         let owed = Owed { queue: self, number: push.fact.debt };
         self.replaces.owe(push.fact.debt);
@@ -164,7 +163,7 @@ where
                 if let Some(link) = link {
                     self.link(link, guard);
                 }
-                appended && !self.is_superseded(push, guard)
+                appended
             }
             Pushed::AskStore => unreachable!("only deletions ask the user's store"),
         }
@@ -179,7 +178,7 @@ where
     fn finish_replace(
         &self,
         mut running: Running<'_, K, V, S>,
-        sweep: Sweep<K>,
+        sweep: Sweep<K, V>,
         mut panics: Panics,
     ) -> Awaited {
         self.sweep(&running.open, sweep, &mut panics);
@@ -220,7 +219,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
     /// Forgets what was kept for the sake of open replaces, and wakes who waited for their end.
     fn replace_ended(&self) {
-        self.forget_absent();
+        self.forget_unasked();
         if self.closing.is_closed() {
             self.wake_consumers(usize::MAX);
         }

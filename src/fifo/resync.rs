@@ -7,12 +7,13 @@ use std::hash::{BuildHasher, Hash};
 use crate::builder::Known;
 use crate::delta::RawKind;
 use crate::error::{BoxError, ResyncError, ResyncKeyError};
-use crate::object::Key;
 use crate::sync::epoch;
+#[cfg(test)]
 use crate::sync::planted;
 use crate::table::{Position, hash_of};
 
 use super::DeltaFifo;
+use super::entry::{Entry, EntryKey};
 use super::fact::Fact;
 use super::known::STRIDE;
 use super::panics::Panics;
@@ -21,16 +22,16 @@ use super::replaces::Open;
 use super::word::{Newest, State};
 
 /// What a sweep looks at.
-pub(super) struct Sweep<K> {
+pub(super) struct Sweep<K, V> {
     /// The keys in scope that there were after the replace began; none if all are. Newer keys are not swept anyway.
-    candidates: Option<Vec<Hashed<K>>>,
+    candidates: Option<Vec<Hashed<EntryKey<K, V>>>>,
     /// What the user's store lists.
     stored: Vec<Hashed<K>>,
 }
 
 /// A key with its hash, which is not asked for again.
-pub(super) struct Hashed<K> {
-    pub(super) key: Key<K>,
+pub(super) struct Hashed<Key> {
+    pub(super) key: Key,
     pub(super) hash: u64,
 }
 
@@ -41,56 +42,60 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// Everything that a sweep needs of user code, but the keys' `Eq`.
-    pub(super) fn prepare_sweep(&self, open: &Open) -> Result<Sweep<K>, BoxError> {
+    pub(super) fn prepare_sweep(&self, open: &Open) -> Result<Sweep<K, V>, BoxError> {
         let mut stored = self.list_store()?;
         let candidates = open.scope().map(|scope| {
             let holds = &self.scopes[scope].holds;
             stored.retain(|stored| holds(&stored.key));
             let mut keys = Vec::new();
-            self.entry_keys(|_| true, |key| keys.push(key));
-            self.record_keys(u64::MAX, |key| keys.push(key));
-            keys.retain(|met: &Hashed<K>| holds(&met.key));
+            self.keys(|_| true, |key| keys.push(key));
+            keys.retain(|met: &Hashed<EntryKey<K, V>>| holds(&met.key));
             keys
         });
         Ok(Sweep { candidates, stored })
     }
 
-    /// A tombstone for every key that exists, was not seen by the replace and was not changed since it began. Entries
-    /// first, then records: a key that is popped in between is met in one of them.
-    pub(super) fn sweep(&self, open: &Open, sweep: Sweep<K>, panics: &mut Panics) {
+    /// A tombstone for every key that exists, was not seen by the replace and was not changed since it began.
+    pub(super) fn sweep(&self, open: &Open, sweep: Sweep<K, V>, panics: &mut Panics) {
         let number = open.number();
-        let mut visit = |key: &Hashed<K>, stored| panics.outlast(|| self.sweep_key(key, number, stored));
+        let visit = |met: Hashed<EntryKey<K, V>>| {
+            panics.outlast(|| self.sweep_key(PushKey::Lent(&met.key), met.hash, number, false));
+            panics.contain(|| drop(met));
+        };
         match sweep.candidates {
-            Some(candidates) => candidates.iter().for_each(|key| visit(key, false)),
+            Some(candidates) => candidates.into_iter().for_each(visit),
             None => {
-                if planted("records before entries") {
-                    self.record_keys(2 * number, |key| visit(&key, false));
-                }
-                self.entry_keys(|newest| newest != Newest::Deleted, |key| visit(&key, false));
-                if !planted("records before entries") {
-                    self.record_keys(2 * number, |key| visit(&key, false));
-                }
+                // Whose number is too high already is asked no more.
+                let wanted =
+                    |entry: &Entry<V>| entry.word().kind() != Newest::Deleted && entry.settled() < 2 * number;
+                self.keys(wanted, visit);
             }
         }
-        sweep.stored.iter().for_each(|key| visit(key, true));
+        for Hashed { key, hash } in sweep.stored {
+            let mut key = Some(key);
+            panics.outlast(|| {
+                // Not again, if an entry has the key already.
+                if key.is_some() {
+                    self.sweep_key(PushKey::Callers(&mut key), hash, number, true);
+                }
+            });
+            panics.contain(|| drop(key));
+        }
     }
 
-    fn sweep_key(&self, key: &Hashed<K>, number: u64, stored: bool) {
-        let Hashed { key, hash } = key;
-        let hash = *hash;
+    fn sweep_key(&self, key: PushKey<'_, K>, hash: u64, number: u64, stored: bool) {
         let shard = self.shard_of(hash);
         let guard = epoch::pin();
         let mut push = Push {
             shard,
             hash,
-            key: PushKey::Shared(key),
+            key,
             fact: self.fact_of(RawKind::Tombstone, number),
             rule: Rule::Swept { number, stored },
             since: self.marks.newest(),
             cell: Some(self.shards[shard].objects.draft(None)),
             value: &mut None,
             wanted: true,
-            fresh: None,
         };
         self.push_owing(&mut push, &guard);
     }
@@ -101,18 +106,30 @@ where
         }
         let mut count = 0;
         let mut panics = Panics::default();
-        let mut resync = |key: &Hashed<K>| {
-            panics.outlast(|| {
-                count += usize::from(self.resync_hashed(key.hash, PushKey::Shared(&key.key)) == Some(true));
-            });
+        let mut resync = |hash, key: PushKey<'_, K>| {
+            count += usize::from(self.resync_hashed(hash, key) == Some(true));
         };
         match self.known {
-            Known::Inside => self.record_keys(u64::MAX, |key| resync(&key)),
+            Known::Inside => {
+                let wanted = |entry: &Entry<V>| {
+                    let word = entry.word();
+                    word.state() == State::Idle && word.kind() == Newest::Live
+                };
+                self.keys(wanted, |met| panics.outlast(|| resync(met.hash, PushKey::Lent(&met.key))));
+            }
             Known::None => {}
             Known::Store(_) => {
                 let mut stored = self.list_store().map_err(ResyncError::ListKeys)?;
                 stored.retain(|stored| self.ask_store(&stored.key).object().is_some());
-                stored.iter().for_each(resync);
+                for Hashed { key, hash } in stored {
+                    let mut key = Some(key);
+                    panics.outlast(|| {
+                        if key.is_some() {
+                            resync(hash, PushKey::Callers(&mut key));
+                        }
+                    });
+                    panics.contain(|| drop(key));
+                }
             }
         }
         panics.go_on();
@@ -153,7 +170,6 @@ where
             cell: Some(self.shards[shard].objects.draft(None)),
             value: &mut None,
             wanted: true,
-            fresh: None,
         };
         #[cfg(test)]
         if planted("a resync carries what it saw") {
@@ -178,40 +194,22 @@ where
     #[cfg(test)]
     fn carry(&self, push: &Push<'_, K, V>, guard: &epoch::Guard) -> Option<crate::slab::Index> {
         let shard = &self.shards[push.shard];
-        let record = shard.records.get(shard.find_record(push.hash, push.key.get(), guard)?);
-        Some(super::chain::keep(&shard.objects, record.object(&shard.objects)?))
+        let entry = shard.entries.get(shard.find_entry(push.hash, push.key.get(), guard)?);
+        Some(super::chain::keep(&shard.objects, entry.version.object(&shard.objects)?))
     }
 
-    /// The keys of all entries whose newest delta is such.
-    fn entry_keys(&self, wanted: impl Fn(Newest) -> bool, mut f: impl FnMut(Hashed<K>)) {
+    /// The keys of all entries that are wanted, a few at a time.
+    fn keys(&self, wanted: impl Fn(&Entry<V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K, V>>)) {
         for shard in &self.shards {
             let mut from = Some(Position::default());
             while let Some(position) = from {
                 let mut keys = Vec::new();
                 let guard = epoch::pin();
-                from = shard.active.walk(&shard.entries, position, STRIDE, &guard, |_, entry| {
-                    let word = entry.word();
-                    if word.state() != State::Retired && wanted(word.kind()) {
-                        keys.push(Hashed { key: entry.key(&guard).clone(), hash: hash_of(entry) });
-                    }
-                });
-                drop(guard);
-                keys.into_iter().for_each(&mut f);
-            }
-        }
-    }
-
-    /// The keys of all records of keys that exist, with a lower number than this.
-    fn record_keys(&self, below: u64, mut f: impl FnMut(Hashed<K>)) {
-        for shard in &self.shards {
-            let mut from = Some(Position::default());
-            while let Some(position) = from {
-                let mut keys = Vec::new();
-                let guard = epoch::pin();
-                from = shard.known.walk(&shard.records, position, STRIDE, &guard, |_, record| {
-                    // The number before the object: see R2.
-                    if record.number() < below && record.exists() {
-                        keys.push(Hashed { key: record.key().clone(), hash: hash_of(record) });
+                let (table, entries) = (&shard.table, &shard.entries);
+                from = table.walk(entries.slots(), position, STRIDE, &guard, |index, slot| {
+                    let entry = slot.head();
+                    if entry.word().state() != State::Retired && wanted(entry) {
+                        keys.push(Hashed { key: entries.share(index, &guard), hash: hash_of(slot) });
                     }
                 });
                 drop(guard);

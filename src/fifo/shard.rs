@@ -2,8 +2,8 @@
 
 use std::hash::Hash;
 
-use crate::object::{Key, Pool};
-use crate::slab::{Index, Slab};
+use crate::object::Pool;
+use crate::slab::Index;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::epoch::Guard;
 use crate::sync::hint::spin_loop;
@@ -12,9 +12,8 @@ use crate::table::Table;
 
 use super::Objects;
 use super::chain::Grip;
-use super::entry::Entry;
+use super::entry::{Entries, Entry};
 use super::limbo::Limbo;
-use super::records::Record;
 use super::word::Word;
 
 /// What producers write.
@@ -35,17 +34,13 @@ pub(super) struct Shard<K, V> {
     pub(super) came: CachePadded<Came>,
     pub(super) gone: CachePadded<Gone>,
     pub(super) merged: AtomicU64,
-    /// Records with an object.
+    /// Entries with an object.
     pub(super) objects_known: AtomicUsize,
-    /// Records without one, kept for the sake of an open replace.
-    pub(super) absent: AtomicUsize,
-    pub(super) active: Table,
-    pub(super) entries: Slab<Entry<K, V>>,
-    entry_limbo: Limbo,
-    pub(super) known: Table,
-    pub(super) records: Slab<Record<K>>,
-    record_limbo: Limbo,
-    pub(super) keys: Pool<K>,
+    /// Idle entries that are kept for the sake of an open replace (E9).
+    pub(super) asked: AtomicUsize,
+    pub(super) table: Table,
+    pub(super) entries: Entries<K, V>,
+    pub(super) limbo: Limbo,
     pub(super) objects: Objects<V>,
 }
 
@@ -59,58 +54,55 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             gone: CachePadded::new(Gone { taken: AtomicU64::new(0), ended: AtomicU64::new(0) }),
             merged: AtomicU64::new(0),
             objects_known: AtomicUsize::new(0),
-            absent: AtomicUsize::new(0),
-            active: Table::new(),
-            entries: Slab::new(),
-            entry_limbo: Limbo::new(),
-            known: Table::new(),
-            records: Slab::new(),
-            record_limbo: Limbo::new(),
-            keys: Pool::new(),
+            asked: AtomicUsize::new(0),
+            table: Table::new(),
+            entries: Entries::new(),
+            limbo: Limbo::new(),
             objects: Pool::new(),
         }
     }
 
     /// The entry of a key, which may be retired by now. Runs the key's `Eq`.
     pub(super) fn find_entry(&self, hash: u64, key: &K, guard: &Guard) -> Option<Index> {
-        self.active.find(&self.entries, hash, |entry| **entry.key(guard) == *key, guard)
+        self.table.find(self.entries.slots(), hash, |slot| *Entries::key_met(slot, guard) == *key, guard)
     }
 
-    /// The record of a key. Runs the key's `Eq`.
-    pub(super) fn find_record(&self, hash: u64, key: &K, guard: &Guard) -> Option<Index> {
-        self.known.find(&self.records, hash, |record| **record.key() == *key, guard)
+    /// Brings near where the search for a key's entry begins.
+    pub(super) fn prefetch_bucket(&self, hash: u64) {
+        if !cfg!(delta_fifo_loom) {
+            self.table.prefetch_bucket(hash);
+        }
     }
 
-    /// Puts an entry into the table, unless the key has one. Runs the key's `Eq`.
+    /// Brings near where the entry of a key probably is, once the bucket is.
+    pub(super) fn prefetch_entry(&self, hash: u64) {
+        if !cfg!(delta_fifo_loom) {
+            self.table.prefetch_node(self.entries.slots(), hash);
+        }
+    }
+
+    /// Puts an entry into the table, unless the key has one. The entry is not in it yet, and has its reference. Runs the key's
+    /// `Eq`.
     pub(super) fn insert_entry(&self, hash: u64, index: Index, guard: &Guard) -> Result<(), Index> {
-        let key: &K = self.entries.get(index).key(guard);
-        let len = || self.pending() + self.leased();
-        self.active.insert(&self.entries, hash, index, |entry| **entry.key(guard) == *key, len, guard)
-    }
-
-    /// Puts a record into the table, unless there is one that is not removed yet. Runs the key's `Eq`.
-    pub(super) fn insert_record(&self, hash: u64, index: Index, guard: &Guard) -> Result<(), Index> {
-        let key: &K = self.records.get(index).key();
-        // Relaxed: an estimate.
-        let len = || self.objects_known.load(Ordering::Relaxed) + self.absent.load(Ordering::Relaxed);
-        self.known.insert(&self.records, hash, index, |record| **record.key() == *key, len, guard)
+        let slots = self.entries.slots();
+        let key = Entries::key_met(slots.get(index), guard);
+        // Relaxed: an estimate, as a known key may be pending.
+        let len = || {
+            let idle = self.objects_known.load(Ordering::Relaxed) + self.asked.load(Ordering::Relaxed);
+            idle.max(self.pending() + self.leased())
+        };
+        self.table.insert(slots, hash, index, |slot| *Entries::key_met(slot, guard) == *key, len, guard)
     }
 
     /// Unlinks an entry that the caller has retired (E6).
     pub(super) fn retire_entry(&self, index: Index, guard: &Guard) {
         if planted("an entry is handed over before it is unlinked") {
-            self.entry_limbo.retire(&self.entries, index, guard);
-            self.active.remove(&self.entries, index, guard);
+            self.limbo.retire(self.entries.slots(), index, guard);
+            self.table.remove(self.entries.slots(), index, guard);
             return;
         }
-        self.active.remove(&self.entries, index, guard);
-        self.entry_limbo.retire(&self.entries, index, guard);
-    }
-
-    /// Unlinks a record that the caller has removed (R3).
-    pub(super) fn retire_record(&self, index: Index, guard: &Guard) {
-        self.known.remove(&self.records, index, guard);
-        self.record_limbo.retire(&self.records, index, guard);
+        self.table.remove(self.entries.slots(), index, guard);
+        self.limbo.retire(self.entries.slots(), index, guard);
     }
 }
 
@@ -120,13 +112,16 @@ impl<K, V> Shard<K, V> {
         if self.objects.has_dead() {
             self.objects.bury_dead();
         }
-        let drop_key = |key: Option<Key<K>>| drop(key);
-        self.entry_limbo.recycle(&self.entries, |entry| drop_key(entry.clear()));
-        self.record_limbo.recycle(&self.records, |record| drop_key(record.clear()));
+        self.limbo.recycle(self.entries.slots(), |index| self.entries.recycle(index));
+    }
+
+    /// Whether there is something for [`tidy`](Self::tidy).
+    pub(super) fn is_untidy(&self) -> bool {
+        self.objects.has_dead() || self.limbo.is_ripe()
     }
 
     /// Holds the newest fact of an entry whose word is `word`, if there is one.
-    pub(super) fn grip(&self, entry: &Entry<K, V>, word: Word) -> Result<Option<Grip<'_, V>>, Changed> {
+    pub(super) fn grip(&self, entry: &Entry<V>, word: Word) -> Result<Option<Grip<'_, V>>, Changed> {
         match word.newest() {
             None => Ok(None),
             Some(newest) => {
@@ -142,22 +137,19 @@ impl<K, V> Shard<K, V> {
 
     /// The largest number of a change, or of a list, that has reached an entry. Right if an exchange of the word that led to
     /// `grip` then succeeds (E7).
-    pub(super) fn settled(&self, entry: &Entry<K, V>, grip: Option<&Grip<'_, V>>) -> u64 {
-        // Acquire: pairs with `raise_settled` (Release).
-        let of_leases = entry.settled.load(Ordering::Acquire);
-        grip.map_or(0, Grip::settled).max(of_leases)
+    pub(super) fn settled(&self, entry: &Entry<V>, grip: Option<&Grip<'_, V>>) -> u64 {
+        grip.map_or(0, Grip::settled).max(entry.settled())
     }
 
     /// Before a lease takes the facts of `word` (E7). What is returned is to be kept until it has.
-    pub(super) fn raise_settled(
-        &self,
-        entry: &Entry<K, V>,
-        word: Word,
-    ) -> Result<Option<Grip<'_, V>>, Changed> {
+    pub(super) fn raise_settled(&self, entry: &Entry<V>, word: Word) -> Result<Option<Grip<'_, V>>, Changed> {
         let grip = self.grip(entry, word)?;
-        let settled = self.settled(entry, grip.as_ref());
-        // Release: pairs with `settled` (Acquire).
-        entry.settled.fetch_max(settled, Ordering::Release);
+        let settled = grip.as_ref().map_or(0, Grip::settled);
+        // What was read of the chain may have been taken and recycled meanwhile, and a number that is too high stays.
+        if grip.is_some() && !entry.is_still(word) {
+            return Err(Changed);
+        }
+        entry.raise(settled);
         Ok(grip)
     }
 

@@ -69,8 +69,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeltaFifo<K, V, S> {
             Ok(keys) => {
                 // A store may list a key twice.
                 let mut once = HashSet::with_hasher(RandomState::new());
-                let keys = keys.into_iter().map(|key| Hashed { hash: self.hash(&key), key: Key::alone(key) });
-                Ok(keys.filter(|hashed| once.insert(hashed.key.clone())).collect())
+                let keys = keys.into_iter().map(|key| (self.hash(&key), Key::alone(key)));
+                let keys: Vec<_> = keys.filter(|(_, key)| once.insert(key.clone())).collect();
+                drop(once);
+                let own = |key: Key<K>| key.into_inner().expect("no other reference is left");
+                Ok(keys.into_iter().map(|(hash, key)| Hashed { key: own(key), hash }).collect())
             }
             Err(error) => {
                 self.report(&ErrorEvent::StoreKeys { error: &*error });

@@ -3,8 +3,8 @@
 mod facts;
 mod lines;
 mod points;
-mod records;
 mod scenarios;
 mod stopped;
+mod version;
 mod witness;
 mod word;

@@ -13,10 +13,11 @@ use super::pop::{Held, Taken};
 use super::word::Newest;
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
-    /// Puts back what a pop has taken, as if nobody had seen it.
-    pub(super) fn untake(&self, mut taken: Taken<K, V>, where_it_stood: bool, guard: &Guard) {
+    /// Puts back what a pop has taken, as if nobody had seen it, but for its place in line: that is the tail.
+    pub(super) fn untake(&self, mut taken: Taken, guard: &Guard) {
         let entry = self.shards[taken.at.shard].entries.get(taken.at.index);
-        let (facts, newest, background) = (taken.facts, taken.newest, taken.background);
+        let facts = taken.facts.into_facts(&self.shards[taken.at.shard].objects);
+        let (newest, background) = (taken.newest, taken.background);
         entry.own(&mut taken.tenure, |own| match &mut own.given_back {
             Some(given_back) => given_back.facts.extend(facts),
             none => {
@@ -30,13 +31,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 }));
             }
         });
-        self.bring_back(taken.at.shard, taken.tenure, newest, background, where_it_stood, guard);
+        self.bring_back(taken.at.shard, taken.tenure, newest, background, false, guard);
     }
 
     /// Undoes a lease that nobody has seen.
     pub(super) fn unlease(&self, mut held: Held<K, V>, guard: &Guard) {
         let given_back = GivenBack {
-            deltas: held.deltas,
+            deltas: held.deltas.into_owned(),
             facts: Facts::new(),
             previous: held.previous,
             attempts: held.attempts - 1,
@@ -44,9 +45,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             background: held.background,
         };
         let (newest, background) = (given_back.newest(), given_back.background);
-        let entry = self.shards[held.shard].entries.get(held.tenure.index());
+        let shard = held.shard as usize;
+        let entry = self.shards[shard].entries.get(held.tenure.index());
         entry.own(&mut held.tenure, |own| own.given_back = Some(Box::new(given_back)));
-        self.bring_back(held.shard, held.tenure, newest, background, true, guard);
+        self.bring_back(shard, held.tenure, newest, background, true, guard);
     }
 
     fn bring_back(
@@ -59,7 +61,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         guard: &Guard,
     ) {
         if self.closing.is_discarding() {
-            return self.discard_untaken(shard, tenure, guard);
+            return self.discard_untaken(shard, tenure);
         }
         let Some(link) = self.end_given_back(shard, tenure, newest, background, None) else { return };
         if in_front {

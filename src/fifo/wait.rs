@@ -1,6 +1,5 @@
 //! Waiting: for keys, for their time, and for the end of leases and replaces.
 
-use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -8,26 +7,21 @@ use std::time::Instant;
 use crate::error::{Closed, ErrorEvent, PopTimeoutError, WaitError};
 use crate::owner;
 use crate::raw::{Awaited, Deadline};
-use crate::replace::Version;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::epoch;
 use crate::sync::planted;
-use crate::table::Position;
 
 use super::DeltaFifo;
 use super::close::SEAL_POLL;
 use super::entry::{Entry, MANY};
-use super::known::STRIDE;
-use super::pop::Batch;
 use super::shard::{Gone, Shard};
 use super::word::State;
 
 /// Nobody's thread: leases of async consumers wander.
-const NO_THREAD: u64 = 0;
+const NO_THREAD: u32 = 0;
 
 /// What a look at the line comes to.
-enum Look<K, V> {
-    Leased(Batch<K, V>),
+enum Look<T> {
+    Leased(T),
     Closed,
     /// Something is due earlier than the sleeper thought.
     Earlier,
@@ -39,22 +33,22 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
-    pub(super) fn pop_blocking(
+    /// Until `take` has leased something, which is told whose thread this is.
+    pub(super) fn pop_blocking<T>(
         &self,
-        max: usize,
+        take: impl Fn(u32) -> Option<T>,
         deadline: Deadline,
-    ) -> Result<Batch<K, V>, PopTimeoutError> {
-        assert!(max > 0, "a batch has at least one lease");
+    ) -> Result<T, PopTimeoutError> {
         let thread = owner::current_thread();
-        let mut looked = self.look(max, thread);
+        let mut looked = self.look(&take, thread);
         let mut slept = false;
         loop {
             match looked {
-                Some(Look::Leased(batch)) => {
+                Some(Look::Leased(leased)) => {
                     if slept {
                         self.pass_on();
                     }
-                    return Ok(batch);
+                    return Ok(leased);
                 }
                 Some(Look::Closed) => return Err(PopTimeoutError::Closed),
                 Some(Look::Earlier) | None => {}
@@ -65,7 +59,7 @@ where
             let until = self.sleep_until(deadline);
             slept = true;
             looked = self.consumers.wait_until(until, || {
-                self.look(max, thread).or_else(|| self.is_earlier(until).then_some(Look::Earlier))
+                self.look(&take, thread).or_else(|| self.is_earlier(until).then_some(Look::Earlier))
             });
         }
     }
@@ -102,20 +96,18 @@ where
         }
     }
 
-    pub(super) fn pop_waiting(&self, max: usize) -> impl Future<Output = Result<Batch<K, V>, Closed>> + Send {
-        assert!(max > 0, "a batch has at least one lease");
-        async move {
-            let found = self.consumers.wait_for(|| self.look_async(max)).await;
-            if found.is_ok() {
-                self.pass_on();
-            }
-            found
+    /// The same without blocking.
+    pub(super) async fn pop_waiting<T>(&self, take: impl Fn(u32) -> Option<T>) -> Result<T, Closed> {
+        let found = self.consumers.wait_for(|| self.look_async(&take)).await;
+        if found.is_ok() {
+            self.pass_on();
         }
+        found
     }
 
-    fn look_async(&self, max: usize) -> Option<Result<Batch<K, V>, Closed>> {
-        match self.look(max, NO_THREAD) {
-            Some(Look::Leased(batch)) => return Some(Ok(batch)),
+    fn look_async<T>(&self, take: impl Fn(u32) -> Option<T>) -> Option<Result<T, Closed>> {
+        match self.look(take, NO_THREAD) {
+            Some(Look::Leased(leased)) => return Some(Ok(leased)),
             Some(Look::Closed) => return Some(Err(Closed)),
             Some(Look::Earlier) | None => {}
         }
@@ -125,14 +117,13 @@ where
         None
     }
 
-    fn look(&self, max: usize, thread: u64) -> Option<Look<K, V>> {
-        let batch = self.take(max, thread);
-        if !batch.is_empty() {
+    fn look<T>(&self, take: impl Fn(u32) -> Option<T>, thread: u32) -> Option<Look<T>> {
+        if let Some(leased) = take(thread) {
             if self.closing.is_closed() && self.is_finished() {
                 // The last one: nobody else has anything to wait for.
                 self.wake_consumers(usize::MAX);
             }
-            return Some(Look::Leased(batch));
+            return Some(Look::Leased(leased));
         }
         let closed = self.closing.is_closed() && self.closing.hasten();
         (closed && self.is_finished()).then_some(Look::Closed)
@@ -238,7 +229,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     /// Whether a lease that this thread holds as a borrow keeps `awaited` from coming.
-    fn holds_back(&self, awaited: Awaited, thread: u64) -> bool {
+    fn holds_back(&self, awaited: Awaited, thread: u32) -> bool {
         let mut found = false;
         self.visit_entries(|entry| {
             let word = entry.word();
@@ -247,12 +238,12 @@ impl<K, V, S> DeltaFifo<K, V, S> {
                 return;
             }
             found |= match awaited {
-                Awaited::Synced => match entry.owes.load(Ordering::Relaxed) {
+                Awaited::Synced => match entry.note.load(Ordering::Relaxed) {
                     0 => false,
                     MANY => true,
                     number => self.replaces.is_first(number),
                 },
-                Awaited::Replace(number) => [number, MANY].contains(&entry.owes.load(Ordering::Relaxed)),
+                Awaited::Replace(number) => [number, MANY].contains(&entry.note.load(Ordering::Relaxed)),
                 Awaited::Mark(number) => entry.since.load(Ordering::Relaxed) < number,
                 Awaited::Drained => true,
             };
@@ -260,27 +251,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         found
     }
 
-    /// Brings the marks up to date: everything that is not completed is newer than what they say afterwards.
-    pub(super) fn process_marks(&self) -> Option<Version> {
-        // Before the entries: what comes while they are looked at is newer.
-        let mut through = self.marks.newest();
-        self.visit_entries(|entry| {
-            if entry.word().state() != State::Retired {
-                // Acquire: pairs with the exchange that published it.
-                through = through.min(entry.since.load(Ordering::Acquire));
-            }
-        });
-        self.marks.processed(through)
-    }
-
-    /// Every entry that is there all the time.
-    pub(super) fn visit_entries(&self, mut f: impl FnMut(&Entry<K, V>)) {
-        for shard in &self.shards {
-            let mut from = Some(Position::default());
-            while let Some(position) = from {
-                let guard = epoch::pin();
-                from = shard.active.walk(&shard.entries, position, STRIDE, &guard, |_, entry| f(entry));
-            }
-        }
+    /// Every slot of an entry, whatever it is at the moment.
+    pub(super) fn visit_entries(&self, mut f: impl FnMut(&Entry<V>)) {
+        self.shards.iter().for_each(|shard| shard.entries.for_each(|_, entry| f(entry)));
     }
 }

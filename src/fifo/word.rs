@@ -1,7 +1,7 @@
 //! The word of an entry: all that a compare-and-swap must know, in 64 bits.
 //!
 //! ```text
-//!  63   61 60  59  58           57             32 31              0
+//!  63   61    60        59       58             32 31              0
 //! ┌───────┬──────┬────────────┬──────────────────┬─────────────────┐
 //! │ state │ kind │ background │    generation    │   newest fact   │
 //! └───────┴──────┴────────────┴──────────────────┴─────────────────┘
@@ -18,6 +18,8 @@ use crate::sync::planted;
 pub(super) enum State {
     /// Not in the table, or about to be unlinked by whoever meets it.
     Retired,
+    /// Has no deltas: it stands for what is known of its key, or for a key that an open replace may ask for.
+    Idle,
     /// Has deltas; whoever moved it here owes the line a handle, and anybody who meets it helps first.
     Linking,
     /// Has deltas and stands in line.
@@ -28,13 +30,17 @@ pub(super) enum State {
     Delayed,
 }
 
-/// The newest delta: of the facts, else of what was given back, else of the lease.
+/// The newest delta: of the facts, else of what was given back, else of the lease, else what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Newest {
     Live,
-    /// Of a sweep, and may come to nothing when it is resolved: then an object may live.
-    Tombstone,
     Deleted,
+}
+
+impl Newest {
+    pub(super) fn of(exists: bool) -> Self {
+        if exists { Newest::Live } else { Newest::Deleted }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,10 +48,10 @@ pub(super) struct Word(u64);
 
 const NEWEST: u64 = u32::MAX as u64;
 const GENERATION: u32 = 32;
-pub(super) const GENERATION_BITS: u32 = 26;
+pub(super) const GENERATION_BITS: u32 = 27;
 const GENERATIONS: u64 = (1 << GENERATION_BITS) - 1;
-const BACKGROUND: u64 = 1 << 58;
-const KIND: u32 = 59;
+const BACKGROUND: u64 = 1 << 59;
+const DELETED: u64 = 1 << 60;
 const STATE: u32 = 61;
 
 /// What an append asks of its caller.
@@ -74,19 +80,16 @@ impl Word {
     pub(super) fn state(self) -> State {
         match self.0 >> STATE {
             0 => State::Retired,
-            1 => State::Linking,
-            2 => State::Queued,
-            3 => State::Leased,
+            1 => State::Idle,
+            2 => State::Linking,
+            3 => State::Queued,
+            4 => State::Leased,
             _ => State::Delayed,
         }
     }
 
     pub(super) fn kind(self) -> Newest {
-        match (self.0 >> KIND) & 3 {
-            0 => Newest::Live,
-            1 => Newest::Tombstone,
-            _ => Newest::Deleted,
-        }
+        Newest::of(self.0 & DELETED == 0)
     }
 
     pub(super) fn newest(self) -> Option<Index> {
@@ -107,7 +110,10 @@ impl Word {
     }
 
     fn with_kind(self, kind: Newest) -> Self {
-        Word(self.0 & !(3 << KIND) | (kind as u64) << KIND)
+        match kind {
+            Newest::Live => Word(self.0 & !DELETED),
+            Newest::Deleted => Word(self.0 | DELETED),
+        }
     }
 
     fn with_newest(self, newest: Option<Index>) -> Self {
@@ -126,7 +132,7 @@ impl Word {
     /// Has deltas that no lease has taken.
     pub(super) fn is_pending(self) -> bool {
         match self.state() {
-            State::Retired => false,
+            State::Retired | State::Idle => false,
             State::Leased => self.newest().is_some(),
             State::Linking | State::Queued | State::Delayed => true,
         }
@@ -156,6 +162,11 @@ impl Word {
         let next = self.with_newest(Some(fact)).with_kind(kind);
         match self.state() {
             State::Retired => unreachable!("nothing is appended to a retired entry"),
+            State::Idle => {
+                let next =
+                    if planted("an idle key keeps its generation") { next } else { next.next_generation() };
+                (next.with_state(State::Linking).with_background(background), Then::Link)
+            }
             // Helps whoever owes the handle: this call must not return before it is there.
             State::Linking => (next.with_background(stays), Then::Link),
             // A real change moves it to the first line; its old handle stays where it is, and good.
@@ -187,10 +198,11 @@ impl Word {
             State::Linking => !planted("a handle is no good before it is marked"),
             State::Queued => true,
             State::Leased => planted("a handle is good whatever the state"),
-            State::Retired | State::Delayed => false,
+            State::Retired | State::Idle | State::Delayed => false,
         };
         let current = self.generation() == generation || planted("a handle is good for ever");
-        (valid && current).then(|| self.with_state(State::Leased).with_newest(None))
+        let kind = if planted("a leased key is not known") { Newest::Deleted } else { self.kind() };
+        (valid && current).then(|| self.with_state(State::Leased).with_newest(None).with_kind(kind))
     }
 
     /// The same whatever the state is, for who discards everything. None: nothing is pending, or it is leased.
@@ -207,15 +219,23 @@ impl Word {
         if self.newest().is_some() { self } else { self.with_kind(kind) }
     }
 
-    /// The lease ends well: the entry goes, or in line with what arrived meanwhile.
+    /// The lease ends well, and this is what is known of the key: it goes in line with what arrived meanwhile, or rests, or
+    /// is of no use any more.
     #[must_use]
-    pub(super) fn finish(self) -> Word {
+    pub(super) fn finish(self, known: Newest, stays: bool) -> Word {
         debug_assert_eq!(self.state(), State::Leased);
         match self.newest() {
-            None => self.with_state(State::Retired),
+            None => self.with_state(if stays { State::Idle } else { State::Retired }).with_kind(known),
             Some(_) if planted("a dirty key keeps its generation") => self.with_state(State::Linking),
             Some(_) => self.next_generation().with_state(State::Linking),
         }
+    }
+
+    /// Nobody asks any more for a key of which nothing is known.
+    #[must_use]
+    pub(super) fn retired(self) -> Word {
+        debug_assert_eq!(self.state(), State::Idle);
+        self.with_state(State::Retired)
     }
 
     /// The lease's deltas, of which the newest is of this kind, come back: at once, or later if nothing arrived.

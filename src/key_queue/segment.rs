@@ -89,6 +89,15 @@ impl<const N: usize> Segment<N> {
         self.pushed.load(Relaxed) >= Self::END
     }
 
+    /// What stands `ahead` behind the head, if it is of this segment. A hint: somebody may have taken it.
+    #[inline]
+    pub(super) fn glance(&self, ahead: u64) -> Option<Handle> {
+        // Relaxed: a hint.
+        let at = self.popped.load(Relaxed) + ahead;
+        // Acquire: pairs with `fill` (Release); what the handle stands for is there.
+        Handle::new(self.cells.get(at as usize)?.load(Acquire))
+    }
+
     /// Takes the handle at the head.
     #[inline]
     pub(super) fn take(&self, patience: &mut u32) -> Taken<Handle> {

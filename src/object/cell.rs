@@ -7,29 +7,34 @@ use std::process::abort;
 use std::ptr::{self, NonNull};
 
 use crate::slab::{Index, Slot};
-use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::fence;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::{Canary, bury, pause_point, planted, weaken};
+use crate::table::{Links, Node};
 
+use super::Head;
 use super::pool::Home;
 
 /// Above it a count is about to overflow: references are leaked in a loop.
 const MAX_REFS: u32 = i32::MAX as u32;
 
-pub(super) struct Cell<T, H: Default> {
+/// The end of the head and the value lie side by side.
+#[repr(C)]
+pub(crate) struct Cell<T, H: Head> {
+    align: [H::Align; 0],
     refs: AtomicU32,
     /// Of the free list, of the dead stack, or to the cell published before.
     pub(super) link: AtomicU32,
-    pub(super) head: H,
     place: UnsafeCell<Place<T, H>>,
+    pub(super) head: H,
     /// Not an `Option`, so that memory with a cell in it can be made without a big value on the stack.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 /// The body is this and the value. Written by drafts (I1, I2).
-struct Place<T, H: Default> {
+struct Place<T, H: Head> {
     /// None if the cell is alone.
     home: Option<NonNull<Home<T, H>>>,
     /// In the slab of its home; without one any.
@@ -38,17 +43,17 @@ struct Place<T, H: Default> {
     full: bool,
 }
 
-impl<T, H: Default> Place<T, H> {
+impl<T, H: Head> Place<T, H> {
     const NOWHERE: Self = Place { home: None, index: Index::MIN, full: false };
 }
 
 // SAFETY: the body is handed from thread to thread by its owners (I1), which drop the `T` anywhere and lend it anywhere; all
 // else is atomic or the head.
-unsafe impl<T: Send + Sync, H: Default + Send + Sync> Send for Cell<T, H> {}
+unsafe impl<T: Send + Sync, H: Head + Send + Sync> Send for Cell<T, H> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync, H: Default + Send + Sync> Sync for Cell<T, H> {}
+unsafe impl<T: Send + Sync, H: Head + Send + Sync> Sync for Cell<T, H> {}
 
-impl<T, H: Default> Cell<T, H> {
+impl<T, H: Head> Cell<T, H> {
     /// Puts a value where there is none.
     ///
     /// # Safety
@@ -60,6 +65,10 @@ impl<T, H: Default> Cell<T, H> {
         self.value.with_mut(|cell| unsafe { ptr::write(cell.cast::<T>(), value) });
         // SAFETY: the caller's promise.
         self.place.with_mut(|place| unsafe { (*place).full = true });
+    }
+
+    pub(crate) fn head(&self) -> &H {
+        &self.head
     }
 
     /// Makes the draft's reference. Everything in the cell is published to whoever holds it.
@@ -146,7 +155,7 @@ impl<T, H: Default> Cell<T, H> {
     ///
     /// The body is visible to the caller and nobody writes it while the reference lives.
     #[inline(always)]
-    pub(super) unsafe fn value(&self) -> Option<&T> {
+    pub(crate) unsafe fn value(&self) -> Option<&T> {
         // SAFETY: the caller's promise.
         let full = self.place.with(|place| unsafe { (*place).full });
         // SAFETY: the caller's promise; `full` says that there is a value.
@@ -191,9 +200,10 @@ impl<T, H: Default> Cell<T, H> {
     }
 }
 
-impl<T, H: Default> Default for Cell<T, H> {
+impl<T, H: Head> Default for Cell<T, H> {
     fn default() -> Self {
         Cell {
+            align: [],
             refs: AtomicU32::new(0),
             link: AtomicU32::new(0),
             head: H::default(),
@@ -203,22 +213,32 @@ impl<T, H: Default> Default for Cell<T, H> {
     }
 }
 
-impl<T, H: Default> Slot for Cell<T, H> {
+impl<T, H: Head> Slot for Cell<T, H> {
     fn link(&self) -> &AtomicU32 {
         &self.link
     }
 }
 
+impl<T, H: Head + Links> Node for Cell<T, H> {
+    fn next(&self) -> &AtomicU64 {
+        self.head.next()
+    }
+
+    fn order(&self) -> &AtomicU64 {
+        self.head.order()
+    }
+}
+
 /// A cell without a pool.
 #[repr(C)]
-pub(super) struct Alone<T, H: Default> {
+pub(super) struct Alone<T, H: Head> {
     /// First, so that a pointer to it is one to the whole.
     cell: Cell<T, H>,
     pub(super) canary: Canary,
 }
 
 /// With one reference.
-pub(super) fn alone<T, H: Default>(value: T) -> NonNull<Cell<T, H>> {
+pub(super) fn alone<T, H: Head>(value: T) -> NonNull<Cell<T, H>> {
     let head = H::default();
     let alone = Box::leak(Box::<Alone<T, H>>::new_uninit()).as_mut_ptr();
     // SAFETY: it points to memory of this layout that nobody else knows. Every field is written, one by one, since in builds
@@ -241,7 +261,7 @@ pub(super) fn alone<T, H: Default>(value: T) -> NonNull<Cell<T, H>> {
 /// # Safety
 ///
 /// `cell` came from [`alone`], its last reference is gone, and this is called once.
-pub(super) unsafe fn free_alone<T, H: Default>(cell: NonNull<Cell<T, H>>) {
+pub(super) unsafe fn free_alone<T, H: Head>(cell: NonNull<Cell<T, H>>) {
     // SAFETY: the caller's promise; the cast undoes the one in `alone`.
     let alone = unsafe { Box::from_raw(cell.cast::<Alone<T, H>>().as_ptr()) };
     alone.canary.touch();

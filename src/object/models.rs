@@ -6,31 +6,9 @@ use super::{Pool, Shared};
 use crate::slab::Index;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::model::model;
 use crate::sync::thread::spawn;
-use crate::sync::{Arc, Canary, explore};
-
-/// The model as it is, then with each bug planted.
-macro_rules! model {
-    ($name:ident, preemptions: $bound:expr, $(fails: $twin:ident $bug:literal $says:literal,)*) => {
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn holds() {
-                let executions = explore("", $bound, bodies::$name);
-                println!("{}: {executions} executions", stringify!($name));
-            }
-
-            $(
-                #[test]
-                #[should_panic(expected = $says)]
-                fn $twin() {
-                    explore($bug, $bound, bodies::$name);
-                }
-            )*
-        }
-    };
-}
+use crate::sync::{Arc, Canary};
 
 model! { i1_the_last_drop_is_after_every_use, preemptions: None,
     fails: fails_if_dropped_relaxed "a reference is dropped by a relaxed subtraction" "Causality violation",

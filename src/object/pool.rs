@@ -10,13 +10,13 @@ use std::ptr::NonNull;
 use crate::slab::{Index, Slab};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{CachePadded, Canary, bury, pause_point, planted, weaken};
+use crate::sync::{CachePadded, Canary, bury, pause_point, planted, prefetch, weaken};
 
-use super::Shared;
 use super::cell::Cell;
+use super::{Head, Lent, Shared};
 
 /// The memory of a pool.
-pub(super) struct Home<T, H: Default> {
+pub(super) struct Home<T, H: Head> {
     slab: Slab<Cell<T, H>>,
     /// The dead stack: how many, and the index of the first. Nothing but all of it is ever taken off, so an index that is
     /// on top again is no trap.
@@ -29,7 +29,7 @@ pub(super) struct Home<T, H: Default> {
 /// One more dead cell.
 const ONE: u64 = 1 << 32;
 
-impl<T, H: Default> Home<T, H> {
+impl<T, H: Head> Home<T, H> {
     /// # Safety
     ///
     /// The cell is out, its body the caller's and without a value. It and the home must not be used any more.
@@ -107,17 +107,17 @@ impl<T, H: Default> Home<T, H> {
 }
 
 /// Cells for shared values, recycled. Cheap to create: the first chunk comes with the first draft.
-pub(crate) struct Pool<T, H: Default = ()> {
+pub(crate) struct Pool<T, H: Head = ()> {
     home: NonNull<Home<T, H>>,
     owns: PhantomData<Home<T, H>>,
 }
 
 // SAFETY: a pool lends `T` and `H` to any thread that holds a cell, and drops them on any; the rest is atomic.
-unsafe impl<T: Send + Sync, H: Default + Send + Sync> Send for Pool<T, H> {}
+unsafe impl<T: Send + Sync, H: Head + Send + Sync> Send for Pool<T, H> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync, H: Default + Send + Sync> Sync for Pool<T, H> {}
+unsafe impl<T: Send + Sync, H: Head + Send + Sync> Sync for Pool<T, H> {}
 
-impl<T, H: Default> Pool<T, H> {
+impl<T, H: Head> Pool<T, H> {
     pub(crate) fn new() -> Self {
         let home = Box::new(Home {
             slab: Slab::new(),
@@ -137,6 +137,18 @@ impl<T, H: Default> Pool<T, H> {
     #[inline(always)]
     fn cell(&self, index: Index) -> &Cell<T, H> {
         self.home().slab.get(index)
+    }
+
+    /// Brings a cell near.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: Index) {
+        prefetch(self.cell(index));
+    }
+
+    /// All cells.
+    #[inline(always)]
+    pub(crate) fn slab(&self) -> &Slab<Cell<T, H>> {
+        &self.home().slab
     }
 
     /// A cell that nobody else sees yet.
@@ -187,6 +199,31 @@ impl<T, H: Default> Pool<T, H> {
     #[inline]
     pub(crate) fn index_of(&self, shared: &Shared<T, H>) -> Index {
         self.place_of(shared).expect("a cell of this pool")
+    }
+
+    /// One reference more, of a cell that has one.
+    ///
+    /// # Safety
+    ///
+    /// Somebody has a reference, and keeps it during this call.
+    #[inline]
+    pub(crate) unsafe fn share(&self, index: Index) -> Shared<T, H> {
+        if !planted("a reference is shared and not counted") {
+            self.cell(index).retain();
+        }
+        // SAFETY: retained just now; the caller sees the body, as it knows of a reference.
+        unsafe { Shared::from_cell(NonNull::from(self.cell(index))) }
+    }
+
+    /// Somebody else's reference.
+    ///
+    /// # Safety
+    ///
+    /// Somebody has a reference, and keeps it as long as this is used.
+    #[inline]
+    pub(crate) unsafe fn lend(&self, index: Index) -> Lent<T, H> {
+        // SAFETY: it is never dropped, so it needs no reference of its own.
+        Lent(ManuallyDrop::new(unsafe { Shared::from_cell(NonNull::from(self.cell(index))) }))
     }
 
     #[inline(always)]
@@ -246,7 +283,7 @@ impl<T, H: Default> Pool<T, H> {
 }
 
 /// Dead cells, linked; from `first` to `last` their values are dropped.
-struct Burial<'p, T, H: Default> {
+struct Burial<'p, T, H: Head> {
     home: &'p Home<T, H>,
     first: Index,
     last: Index,
@@ -254,7 +291,7 @@ struct Burial<'p, T, H: Default> {
     left: u32,
 }
 
-impl<T, H: Default> Drop for Burial<'_, T, H> {
+impl<T, H: Head> Drop for Burial<'_, T, H> {
     fn drop(&mut self) {
         self.home.slab.give_chain(self.first, self.last);
         let Some(first) = self.rest else { return };
@@ -267,7 +304,7 @@ impl<T, H: Default> Drop for Burial<'_, T, H> {
     }
 }
 
-impl<T, H: Default> Drop for Pool<T, H> {
+impl<T, H: Head> Drop for Pool<T, H> {
     /// Buries the dead; goes on with the first panic of a destructor when all is done.
     fn drop(&mut self) {
         let mut panic = None;
@@ -285,19 +322,19 @@ impl<T, H: Default> Drop for Pool<T, H> {
 }
 
 /// A cell with its value that is about to be published. Dropped, it drops the value and gives the cell back.
-pub(crate) struct Draft<'p, T, H: Default> {
+pub(crate) struct Draft<'p, T, H: Head> {
     pool: &'p Pool<T, H>,
     index: Index,
     /// It has its one reference, so that others may hold it.
     exposed: bool,
 }
 
-impl<T, H: Default> Draft<'_, T, H> {
+impl<'p, T, H: Head> Draft<'p, T, H> {
     pub(crate) fn index(&self) -> Index {
         self.index
     }
 
-    pub(crate) fn head(&self) -> &H {
+    pub(crate) fn head(&self) -> &'p H {
         self.pool.head(self.index)
     }
 
@@ -328,14 +365,6 @@ impl<T, H: Default> Draft<'_, T, H> {
         Ok(unsafe { self.cell().take_value() })
     }
 
-    /// One reference more, to be let go of by `release_later`.
-    pub(crate) fn hold(&mut self) -> Shared<T, H> {
-        self.expose();
-        self.cell().retain();
-        // SAFETY: I1: retained just now.
-        unsafe { self.pool.adopt(self.index) }
-    }
-
     /// Leaves the one reference behind, to be adopted. The draft must have been exposed before its index was told.
     #[inline]
     pub(crate) fn publish(mut self) -> Index {
@@ -343,7 +372,7 @@ impl<T, H: Default> Draft<'_, T, H> {
         ManuallyDrop::new(self).index
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn share(self) -> Shared<T, H> {
         let pool = self.pool;
         let index = self.publish();
@@ -357,11 +386,11 @@ impl<T, H: Default> Draft<'_, T, H> {
     }
 }
 
-impl<T, H: Default> Drop for Draft<'_, T, H> {
+impl<T, H: Head> Drop for Draft<'_, T, H> {
     fn drop(&mut self) {
         /// Also if the destructor panics.
-        struct Given<'d, 'p, T, H: Default>(&'d Draft<'p, T, H>);
-        impl<T, H: Default> Drop for Given<'_, '_, T, H> {
+        struct Given<'d, 'p, T, H: Head>(&'d Draft<'p, T, H>);
+        impl<T, H: Head> Drop for Given<'_, '_, T, H> {
             fn drop(&mut self) {
                 self.0.pool.home().slab.give(self.0.index);
             }

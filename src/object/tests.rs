@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use super::{Pool, Shared};
+use super::{Head, Pool, Shared};
 use crate::slab::Index;
 
 /// Counts how many are alive.
@@ -26,6 +26,14 @@ impl Drop for Counted {
 
 const PANICS: u64 = u64::MAX;
 
+/// What stands beside a value.
+#[derive(Default)]
+struct Note(AtomicU64);
+
+impl Head for Note {
+    type Align = ();
+}
+
 fn alive() -> Arc<AtomicUsize> {
     Arc::default()
 }
@@ -33,7 +41,7 @@ fn alive() -> Arc<AtomicUsize> {
 #[test]
 fn a_cell_is_small() {
     assert_eq!(size_of::<Shared<String>>(), 8);
-    assert_eq!(size_of::<Option<Shared<String, AtomicU64>>>(), 8);
+    assert_eq!(size_of::<Option<Shared<String, Note>>>(), 8);
     // 24 of its own; an `Arc` has 16.
     assert_eq!(size_of::<super::cell::Cell<String, ()>>(), 24 + 24);
 }
@@ -75,12 +83,12 @@ fn a_draft_comes_to_what_it_is_told() {
 
 #[test]
 fn a_chain_is_published_and_adopted() {
-    let pool = Pool::<u64, AtomicU64>::new();
+    let pool = Pool::<u64, Note>::new();
     let mut newest: Option<Index> = None;
     for number in 0..3 {
         let draft = pool.draft((number != 1).then_some(number));
         draft.set_previous(newest);
-        draft.head().store(number, SeqCst);
+        draft.head().0.store(number, SeqCst);
         newest = Some(draft.publish());
     }
     let mut seen = Vec::new();
@@ -89,12 +97,44 @@ fn a_chain_is_published_and_adopted() {
         #[expect(unsafe_code, reason = "what is tested")]
         // SAFETY: published above, and met once.
         let shared = unsafe { pool.adopt(index) };
-        assert_eq!(shared.head().load(SeqCst), pool.head(index).load(SeqCst));
-        seen.push(shared.value().copied());
+        seen.push((shared.value().copied(), pool.head(index).0.load(SeqCst)));
     }
-    assert_eq!(seen, [Some(2), None, Some(0)]);
+    assert_eq!(seen, [(Some(2), 2), (None, 1), (Some(0), 0)]);
     let again = pool.draft(Some(9)).share();
     assert_eq!((*again, pool.home_allocated()), (9, 3));
+}
+
+#[test]
+fn what_is_met_is_shared_and_what_is_lent_is_the_lenders() {
+    let (alive, pool) = (alive(), Pool::<Counted, Note>::new());
+    let index = pool.draft(Some(Counted::new(&alive, 1))).publish();
+    #[expect(unsafe_code, reason = "what is tested")]
+    // SAFETY: published above, and adopted at the end.
+    let (lent, shared, again) = unsafe { (pool.lend(index), pool.share(index), pool.adopt(index)) };
+    assert_eq!((lent.1, shared.1, lent.ptr_eq(&shared)), (1, 1, true));
+    let own = lent.clone();
+    drop((again, shared));
+    assert_eq!((own.1, alive.load(SeqCst)), (1, 1), "the clone has a reference of its own");
+    drop(own);
+    assert_eq!(alive.load(SeqCst), 0);
+}
+
+#[test]
+fn a_cell_is_aligned_as_its_head_wants() {
+    #[repr(align(64))]
+    struct Line;
+    #[derive(Default)]
+    struct Wide([AtomicU64; 5]);
+    impl Head for Wide {
+        type Align = Line;
+    }
+    type Aligned = super::cell::Cell<u64, Wide>;
+    assert_eq!((size_of::<Aligned>(), align_of::<Aligned>()), (128, 64));
+    let pool = Pool::<u64, Wide>::new();
+    let shared = pool.draft(Some(7)).share();
+    assert_eq!(std::ptr::from_ref(pool.head(pool.index_of(&shared))) as usize % 64, 24);
+    assert_eq!((*shared, pool.head(pool.index_of(&shared)).0[4].load(SeqCst)), (7, 0));
+    assert_eq!(*Shared::<u64, Wide>::alone(8), 8);
 }
 
 #[test]
@@ -160,7 +200,7 @@ fn shared_values_outlive_their_pool() {
 fn hammered_nothing_is_lost_or_dropped_twice() {
     const ROUNDS: u64 = 3_000;
     let (alive, kept) = (alive(), Arc::new(std::sync::Mutex::new(Vec::new())));
-    let pool = Arc::new(Pool::<Counted, AtomicU64>::new());
+    let pool = Arc::new(Pool::<Counted, Note>::new());
     let recent = Arc::new(AtomicU64::new(0));
     let threads: Vec<_> = (0..4u64)
         .map(|thread| {

@@ -1,42 +1,25 @@
 //! The invariants under loom, each with the broken twins that show that its model can see what it looks for.
 
 use super::{Index, Slab, Slot};
+use crate::sync::Arc;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::cell::UnsafeCell;
+use crate::sync::model::model;
 use crate::sync::thread::spawn;
-use crate::sync::{Arc, explore};
 
-/// The model as it is, then with each bug planted.
-macro_rules! model {
-    ($name:ident, preemptions: $bound:expr, $(fails: $twin:ident $bug:literal $says:literal,)*) => {
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn holds() {
-                let executions = explore("", $bound, bodies::$name);
-                println!("{}: {executions} executions", stringify!($name));
-            }
-
-            $(
-                #[test]
-                #[should_panic(expected = $says)]
-                fn $twin() {
-                    explore($bug, $bound, bodies::$name);
-                }
-            )*
-        }
-    };
-}
-
-model! { i2_a_slot_has_one_taker, preemptions: Some(3),
+model! { i4_a_slot_that_is_on_top_again_has_one_taker, preemptions: Some(3),
     fails: fails_if_the_tag_stays "a take leaves the tag" "taken twice",
+}
+model! { i2_two_takers_and_a_restock, preemptions: Some(3),
+    fails: fails_if_a_loser_forgets "who loses a restock forgets the rest" "lost",
 }
 model! { i2_no_slot_is_lost, preemptions: Some(3),
     fails: fails_if_a_give_is_tried_once "a give is not repeated" "lost",
 }
-model! { i3_what_was_before_a_give_is_before_the_take, preemptions: None,
+model! { i3_what_was_before_a_give_is_before_the_take, preemptions: Some(3),
     fails: fails_if_given_relaxed "given by a relaxed exchange" "Causality violation",
+    fails: fails_if_swapped_relaxed "the given are taken by a relaxed swap" "Causality violation",
+    fails: fails_if_restocked_relaxed "restocked by a relaxed exchange" "Causality violation",
     fails: fails_if_taken_relaxed "a head is read by a relaxed load" "Causality violation",
 }
 model! { i1_a_chunk_is_installed_once, preemptions: Some(3),
@@ -83,33 +66,50 @@ fn give(slab: &Slab<Cell>, index: Index) {
     slab.give(index);
 }
 
-/// With so many free slots.
-fn slab(free: usize) -> Arc<Slab<Cell>> {
-    let slab = Slab::new();
-    let taken: Vec<Index> = (0..free).map(|_| slab.take()).collect();
-    taken.into_iter().rev().for_each(|index| slab.give(index));
-    Arc::new(slab)
+fn take_many<const N: usize>(slab: &Slab<Cell>) -> [Index; N] {
+    std::array::from_fn(|_| take(slab))
+}
+
+/// The first is taken next.
+fn give_all(slab: &Slab<Cell>, slots: &[Index]) {
+    slots.iter().rev().for_each(|index| give(slab, *index));
 }
 
 mod bodies {
     use super::*;
 
-    /// One is stopped in its take while the other takes two and gives the first back.
-    pub(super) fn i2_a_slot_has_one_taker() {
-        let slab = slab(2);
+    /// One is stopped in its take. The other takes both slots of the stock, and by a restock the first is on top again,
+    /// with nothing behind it.
+    pub(super) fn i4_a_slot_that_is_on_top_again_has_one_taker() {
+        let slab = Arc::new(Slab::new());
+        let slots = take_many::<3>(&slab);
+        give_all(&slab, &slots);
+        let spare = take(&slab);
         let shared = Arc::clone(&slab);
-        let other = spawn(move || {
-            take(&shared);
-            take(&shared);
-        });
-        let (first, _second) = (take(&slab), take(&slab));
-        give(&slab, first);
+        let other = spawn(move || take_many::<2>(&shared));
+        let [first, _second] = take_many(&slab);
+        give_all(&slab, &[spare, first]);
+        take(&slab);
         other.join().unwrap();
+        assert_eq!(slab.allocated() - slab.close(), 4, "lost");
+    }
+
+    /// Both find the stock empty, and more is given in between.
+    pub(super) fn i2_two_takers_and_a_restock() {
+        let slab = Arc::new(Slab::new());
+        let [a, b, c, d] = take_many(&slab);
+        give_all(&slab, &[a, b]);
+        let shared = Arc::clone(&slab);
+        let other = spawn(move || _ = take(&shared));
+        give_all(&slab, &[c, d]);
+        take(&slab);
+        other.join().unwrap();
+        assert_eq!(slab.allocated() - slab.close(), 2, "lost");
     }
 
     pub(super) fn i2_no_slot_is_lost() {
-        let slab = slab(2);
-        let (a, b) = (take(&slab), take(&slab));
+        let slab = Arc::new(Slab::new());
+        let [a, b] = take_many(&slab);
         let shared = Arc::clone(&slab);
         let other = spawn(move || give(&shared, a));
         give(&slab, b);
@@ -117,22 +117,21 @@ mod bodies {
         assert_eq!(slab.close(), 2, "lost");
     }
 
+    /// Of two that are given, one is taken by who restocks, the other out of the stock.
     pub(super) fn i3_what_was_before_a_give_is_before_the_take() {
-        let slab = slab(1);
-        let shared = Arc::clone(&slab);
-        let work = |slab: &Slab<Cell>, owner| {
-            let index = take(slab);
-            slab.get(index).write(owner);
-            assert_eq!(slab.get(index).read(), owner);
-            give(slab, index);
-        };
-        let other = spawn(move || work(&shared, 1));
-        work(&slab, 2);
-        other.join().unwrap();
+        let slab = Arc::new(Slab::new());
+        let given = take_many::<2>(&slab);
+        let takers = [1, 2].map(|owner| {
+            let slab = Arc::clone(&slab);
+            spawn(move || slab.get(take(&slab)).write(owner))
+        });
+        given.iter().for_each(|index| slab.get(*index).write(3));
+        give_all(&slab, &given);
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
     }
 
     pub(super) fn i1_a_chunk_is_installed_once() {
-        let slab = slab(0);
+        let slab = Arc::new(Slab::<Cell>::new());
         let shared = Arc::clone(&slab);
         let work = |slab: &Slab<Cell>, owner| {
             for _ in 0..2 {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use super::{Index, ROW, Slab, Slot, chunk, locate, places};
+use crate::sync::stopped::{Gate, stop_me_at, stumble};
 
 const CHUNK: u32 = chunk::<Plain>();
 
@@ -67,7 +68,10 @@ fn slots_do_not_move() {
         many.iter().map(|index| std::ptr::from_ref(slab.get(*index))).collect();
     assert_eq!(addresses.len(), many.len());
     let mut met = 0;
-    slab.for_each(|_| met += 1);
+    slab.for_each(|index, slot| {
+        assert!(std::ptr::eq(slab.get(index), slot));
+        met += 1;
+    });
     assert_eq!(met, slab.allocated());
 }
 
@@ -81,6 +85,54 @@ fn a_chain_is_given_at_once() {
     slab.give_chain(chain[0], chain[2]);
     assert_eq!([slab.take(), slab.take(), slab.take()], chain);
     assert_eq!(slab.allocated(), 3);
+}
+
+#[test]
+fn who_finds_the_stock_empty_gets_what_others_gave() {
+    let slab = Arc::new(Slab::<Plain>::new());
+    let taken: HashSet<Index> = (0..10).map(|_| slab.take()).collect();
+    thread::spawn({
+        let (slab, taken) = (Arc::clone(&slab), taken.clone());
+        move || taken.into_iter().for_each(|index| slab.give(index))
+    })
+    .join()
+    .expect("no panic");
+    // Those are the stock now, but for one. What is given meanwhile comes when they are used up.
+    let first = slab.take();
+    slab.give(first);
+    let again: Vec<Index> = (0..10).map(|_| slab.take()).collect();
+    assert_eq!(again.iter().copied().collect::<HashSet<Index>>(), taken);
+    assert_eq!(again.last(), Some(&first));
+    assert_eq!(slab.allocated(), 10);
+    slab.take();
+    assert_eq!((slab.allocated(), slab.close()), (11, 0));
+}
+
+#[test]
+fn who_is_stopped_while_it_restocks_holds_nobody_up_and_loses_nothing() {
+    let slab = Arc::new(Slab::<Plain>::new());
+    let taken: Vec<Index> = (0..4).map(|_| slab.take()).collect();
+    taken.iter().for_each(|index| slab.give(*index));
+    let gate = Gate::new();
+    let stopped = thread::spawn({
+        let (slab, gate) = (Arc::clone(&slab), gate.clone());
+        move || {
+            stop_me_at("take: restocking", &gate);
+            slab.take()
+        }
+    });
+    while !gate.is_reached() {
+        thread::yield_now();
+    }
+    // The others make new ones, use those again, and restock.
+    let new: Vec<Index> = (0..3).map(|_| slab.take()).collect();
+    assert!(new.iter().all(|index| !taken.contains(index)));
+    new.iter().for_each(|index| slab.give(*index));
+    assert!(new.contains(&slab.take()));
+    gate.open();
+    stopped.thread().unpark();
+    assert_eq!(stopped.join().expect("no panic"), taken[3]);
+    assert_eq!((slab.allocated(), slab.close()), (7, 5), "three of the stopped one, and two");
 }
 
 #[test]
@@ -128,14 +180,15 @@ fn slots_are_dropped_with_the_slab() {
     assert_eq!(ALIVE.load(SeqCst), 0);
 }
 
-#[test]
-fn nobody_has_a_slot_that_another_has() {
+/// Threads take and give, by ones and by chains; all of it is free in the end.
+fn hammer(rounds: usize, before: fn(u64)) -> Arc<Slab<Plain>> {
     let slab = Arc::new(Slab::<Plain>::new());
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
+    let threads: Vec<_> = (0..4u64)
+        .map(|thread| {
             let slab = Arc::clone(&slab);
             thread::spawn(move || {
-                for round in 0..2_000 {
+                before(thread);
+                for round in 0..rounds {
                     let taken: Vec<Index> = (0..1 + round % 7).map(|_| slab.take()).collect();
                     for index in &taken {
                         assert!(!slab.get(*index).taken.swap(true, SeqCst), "taken twice");
@@ -156,6 +209,49 @@ fn nobody_has_a_slot_that_another_has() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    assert!(slab.allocated() <= 28);
-    assert_eq!(slab.close(), slab.allocated());
+    slab
+}
+
+#[test]
+fn nobody_has_a_slot_that_another_has() {
+    let slab = hammer(2_000, |_| ());
+    // 28 are out at most; some more are made while somebody restocks.
+    assert!(slab.allocated() <= 500, "{} for 32,000 takes", slab.allocated());
+    assert_eq!(slab.close(), slab.allocated(), "none is lost");
+}
+
+#[test]
+fn so_it_is_where_threads_give_their_turn_away_half_way() {
+    let slab = hammer(500, |thread| stumble(2 * thread + 1));
+    assert_eq!(slab.close(), slab.allocated(), "none is lost");
+}
+
+/// One takes, another gives: everything goes through the free list.
+#[test]
+fn what_one_takes_another_gives_and_none_is_lost() {
+    let slab = Arc::new(Slab::<Plain>::new());
+    let threads: Vec<_> = (0..2u64)
+        .flat_map(|pair| {
+            let (sender, receiver) = std::sync::mpsc::sync_channel::<Index>(16);
+            let (taking, giving) = (Arc::clone(&slab), Arc::clone(&slab));
+            let taker = thread::spawn(move || {
+                stumble(pair + 10);
+                for _ in 0..2_000 {
+                    let index = taking.take();
+                    assert!(!taking.get(index).taken.swap(true, SeqCst), "taken twice");
+                    sender.send(index).expect("the other is there");
+                }
+            });
+            let giver = thread::spawn(move || {
+                stumble(pair + 20);
+                for index in receiver {
+                    assert!(giving.get(index).taken.swap(false, SeqCst));
+                    giving.give(index);
+                }
+            });
+            [taker, giver]
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert_eq!(slab.close(), slab.allocated(), "none is lost");
 }

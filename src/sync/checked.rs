@@ -202,3 +202,10 @@ pub(crate) mod epoch {
 pub(crate) fn fence_after_rmw() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
+
+/// Nothing that a model could see.
+#[inline(always)]
+pub(crate) fn prefetch<T>(_: &T) {}
+
+#[inline(always)]
+pub(crate) fn prefetch_all<T>(_: &T) {}

@@ -140,3 +140,36 @@ pub(crate) fn fence_after_rmw() {
     #[cfg(not(all(any(target_arch = "x86", target_arch = "x86_64"), not(miri))))]
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
+
+/// Asks the processor to bring the line at `place` near, without waiting for it. Nothing but time depends on it.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: &T) {
+    prefetch_at(std::ptr::from_ref(place).cast());
+}
+
+#[inline(always)]
+#[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "the instruction takes a pointer")
+)]
+fn prefetch_at(place: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing as far as the program can tell, and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = place;
+}
+
+/// The same for all lines of a value, up to some.
+#[inline(always)]
+pub(crate) fn prefetch_all<T>(value: &T) {
+    const LINE: usize = 64;
+    const MOST: usize = 4;
+    let first = std::ptr::from_ref(value).cast::<u8>();
+    for line in 0..size_of::<T>().div_ceil(LINE).min(MOST) {
+        prefetch_at(first.wrapping_add(line * LINE));
+    }
+}

@@ -30,6 +30,8 @@ pub(crate) trait Family: 'static {
     const LATE_OBJECTS: usize;
     /// Whether what owes different replaces is merged only when it is handed out.
     const MERGES_LATE: bool;
+    /// Whether a lease has a reference of its own to its key, which is leaked with one that is forgotten.
+    const LEASES_OWN_KEYS: bool;
 
     type Queue<K, V>: DeltaQueue<Key = K, Value = V, Hasher = RandomState> + Debug + 'static
     where
@@ -43,6 +45,7 @@ impl Family for MutexQueues {
     const LATE_KEYS: usize = 0;
     const LATE_OBJECTS: usize = 0;
     const MERGES_LATE: bool = false;
+    const LEASES_OWN_KEYS: bool = true;
 
     type Queue<K, V>
         = MutexDeltaFifo<K, V>
@@ -57,6 +60,7 @@ impl Family for ShardedQueues {
     const LATE_KEYS: usize = 1000;
     const LATE_OBJECTS: usize = 600;
     const MERGES_LATE: bool = true;
+    const LEASES_OWN_KEYS: bool = false;
 
     type Queue<K, V>
         = DeltaFifo<K, V>

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use crate::builder::Known;
+use crate::fifo::entry::{Entries, Slot};
 use crate::fifo::{DeltaFifo, mix};
 use crate::known::{KnownObject, KnownView};
 use crate::object::Key;
@@ -50,9 +51,9 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
-    fn stored(&self, key: &Key<K>) -> Option<KnownObject<K, V>> {
-        match self.ask_store(key) {
-            Before::Known(object) => Some(KnownObject::new(key.clone(), object)),
+    fn stored(&self, key: K) -> Option<KnownObject<K, V>> {
+        match self.ask_store(&key) {
+            Before::Known(object) => Some(KnownObject::new(Key::alone(key), object)),
             Before::Absent | Before::CannotTell => None,
         }
     }
@@ -65,10 +66,11 @@ where
         let hash = self.hash(key);
         let shard = &self.shards[self.shard_of(hash)];
         let guard = epoch::pin();
-        let index =
-            shard.known.find(&shard.records, hash, |record| (**record.key()).borrow() == key, &guard)?;
-        let record = shard.records.get(index);
-        Some(KnownObject::new(record.key().clone(), record.object(&shard.objects)?))
+        let entries = &shard.entries;
+        let is_it = |slot: &Slot<K, V>| Entries::key_met(slot, &guard).borrow() == key;
+        let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
+        let object = entries.get(index).version.object(&shard.objects)?;
+        Some(KnownObject::of_entry(entries.share(index, &guard), object))
     }
 
     /// The known objects of one shard from a position on, and where to go on.
@@ -76,9 +78,10 @@ where
         let shard = &self.shards[shard];
         let mut known = Vec::new();
         let guard = epoch::pin();
-        let next = shard.known.walk(&shard.records, from, STRIDE, &guard, |_, record| {
-            let object = record.object(&shard.objects);
-            known.extend(object.map(|object| KnownObject::new(record.key().clone(), object)));
+        let entries = &shard.entries;
+        let next = shard.table.walk(entries.slots(), from, STRIDE, &guard, |index, slot| {
+            let object = slot.head().version.object(&shard.objects);
+            known.extend(object.map(|object| KnownObject::of_entry(entries.share(index, &guard), object)));
         });
         (known, next)
     }
@@ -113,8 +116,8 @@ where
             Known::Inside => self.queue.find_known(key),
             Known::None => None,
             Known::Store(_) => {
-                let keys = self.queue.list_store().unwrap_or_default();
-                self.queue.stored(&keys.iter().find(|stored| (*stored.key).borrow() == key)?.key)
+                let mut keys = self.queue.list_store().unwrap_or_default().into_iter();
+                self.queue.stored(keys.find(|stored| stored.key.borrow() == key)?.key)
             }
         }
     }
@@ -133,7 +136,7 @@ where
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
         let queue = self.queue;
         let stored = queue.list_store().unwrap_or_default();
-        let stored = stored.into_iter().filter_map(|stored| queue.stored(&stored.key));
+        let stored = stored.into_iter().filter_map(|stored| queue.stored(stored.key));
         Stretches { queue, shard: 0, from: Some(Position::default()), known: Vec::new() }.chain(stored)
     }
 }

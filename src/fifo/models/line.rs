@@ -9,7 +9,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::model::model;
 
 use super::super::link::ToLink;
-use super::super::word::State;
+use super::super::word::{Newest, State};
 
 model! { e4_an_add_ends_though_the_first_is_stopped_before_the_line, preemptions: Some(3),
     fails: fails_without_help "no help for a half-linked key" "not in line",
@@ -152,10 +152,11 @@ mod bodies {
         loop {
             let word = entry.word();
             assert_eq!(word.state(), State::Leased);
-            match entry.end(tenure, word, word.finish()) {
+            let next = word.finish(Newest::Live, true);
+            match entry.end(tenure, word, next) {
                 Ok(()) => {
                     queue.ended(0);
-                    return ToLink::new(0, index, word.finish());
+                    return ToLink::new(0, index, next);
                 }
                 Err(back) => tenure = back,
             }

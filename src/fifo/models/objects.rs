@@ -12,6 +12,10 @@ model! { r4_an_object_lives_while_it_is_known_lent_or_read, preemptions: Some(2)
     fails: fails_if_looked_at_once "a version is looked at once" "another object",
     fails: fails_if_the_one_before_is_forgotten "the version before is forgotten" "leaked",
 }
+model! { v2_a_lease_shows_what_its_version_owns, preemptions: Some(3),
+    fails: fails_if_it_is_dropped "what is lent is dropped" "exceeded maximum number of branches",
+    fails: fails_if_it_is_given_back "what is lent is given back" "the cell has a value",
+}
 model! { e3_a_merge_meets_a_lease, preemptions: Some(2),
     fails: fails_if_the_word_is_stored "the word is stored" "doubled",
 }
@@ -77,6 +81,22 @@ mod bodies {
         let seen = reader.join().unwrap().expect("it is known all the time");
         assert!([10, 11].contains(&seen), "another object: {seen}");
         assert_eq!(pop_all(&queue), [[20]]);
+    }
+
+    /// A lease whose object is lent by the version comes back, or ends, while the next one replaces it and drops it.
+    pub(super) fn v2_a_lease_shows_what_its_version_owns() {
+        let queue = Queue::<Object>::new();
+        queue.add(1, Object::new(10)).unwrap();
+        queue.try_pop().unwrap().requeue();
+        let consumer = queue.thread(pop_all);
+        queue.update(1, Object::new(11)).unwrap();
+        let mine = pop_all(&queue);
+        let theirs = consumer.join().unwrap();
+        let mut all = [mine, theirs, pop_all(&queue)].concat().concat();
+        all.sort_unstable();
+        assert_eq!(all, [10, 11], "lost, or doubled");
+        // A reader would look for ever for an object that is gone.
+        assert_eq!(queue.known().get_with(&1, Object::read), Some(11));
     }
 
     /// Only the newest is kept: it takes the place of one that is about to be leased.

@@ -66,7 +66,6 @@ fn append(queue: &Queue, (kind, has_object, debt): Step, number: u32) {
         cell: Some(queue.shards[0].objects.draft(has_object.then(|| Arc::new(number)))),
         value: &mut value,
         wanted: true,
-        fresh: None,
     };
     match queue.push(&mut push, &guard) {
         Pushed::Done { appended: true, link } => link.into_iter().for_each(|link| queue.link(link, &guard)),

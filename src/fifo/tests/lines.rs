@@ -13,7 +13,7 @@ fn at(number: u32) -> At {
 fn a_handle_says_where() {
     let highest = (1 << (64 - SHARD_BITS - GENERATION_BITS)) - 1;
     for shard in [0, 1, (1 << SHARD_BITS) - 1] {
-        for index in [1, 2, 0x2AAA_AAAA, highest - 1] {
+        for index in [1, 2, 0x1555_5555, highest - 1] {
             for generation in [0, 1, (1 << GENERATION_BITS) - 1] {
                 let at = At { shard, index: Index::new(index).expect("not 0"), generation };
                 assert_eq!(At::of(at.handle()), at);
@@ -58,6 +58,21 @@ fn without_a_background_there_is_one_line() {
     let guard = epoch::pin();
     (1..=4).for_each(|number| lines.push(at(number), number % 2 == 0, &guard));
     assert_eq!(drain(&lines), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_glance_takes_nothing() {
+    let lines = Lines::new(true);
+    let guard = epoch::pin();
+    let seen = |lines: &Lines| [0, 1, 2].map(|ahead| lines.glance(ahead, &guard).map(|at| at.index.get()));
+    assert_eq!(seen(&lines), [None, None, None]);
+    lines.push(at(9), true, &guard);
+    (1..=2).for_each(|number| lines.push(at(number), false, &guard));
+    assert_eq!(seen(&lines), [Some(1), Some(2), None]);
+    assert_eq!(lines.pop(&guard), Some((at(1), false)));
+    assert_eq!(seen(&lines), [Some(2), None, None]);
+    assert_eq!(lines.glance(1 << 40, &guard), None);
+    assert_eq!(drain(&lines), [2, 9]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::lease::OwnedLease;
 use crate::queue::DeltaQueue;
 
-use super::stopped::{KEY, Prepared, Scenario};
+use super::stopped::{KEY, Prepared, Scenario, arrives, stop_in};
 use super::witness::{Queue, World};
 
 /// All of them.
@@ -62,6 +62,30 @@ fn dirty(world: &Arc<World>) -> Prepared {
     let prepared = leased(world);
     world.update(KEY);
     prepared
+}
+
+/// The key was known, and this is the lease of its deletion.
+fn deleted(world: &World) -> OwnedLease<Queue> {
+    know(world, KEY);
+    world.delete(KEY);
+    popped(world)
+}
+
+/// The key is known no more, but its entry was kept for the replace that is open.
+fn kept(world: &Arc<World>) -> Prepared {
+    know(world, KEY);
+    let replace = world.queue.begin_replace_owned().expect("it is the only one");
+    world.delete(KEY);
+    world.complete(popped(world));
+    Prepared { replace: Some(replace), ..Prepared::default() }
+}
+
+/// The same, but the replace has ended, and the thread that ended it has stopped when the entry was retired.
+fn half_retired(world: &Arc<World>) -> Prepared {
+    let replace = kept(world).replace;
+    let (thread, gate) = stop_in(world, "known: retired", 0, |_| drop(replace));
+    assert!(arrives(&thread, &gate));
+    Prepared { standing: vec![(thread, gate)], ..Prepared::default() }
 }
 
 fn delayed(world: &Arc<World>) -> Prepared {

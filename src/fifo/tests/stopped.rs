@@ -4,8 +4,8 @@
 //! that it no longer reaches, or a new one, is a failure and no silent gap. Then it is made anew for every passage.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -260,5 +260,134 @@ fn who_goes_on_late_marks_no_later_generation() {
     go_on(linker, &woken);
     others_go_on("the second half of a second generation", &world, false, false);
     go_on(ender, &ended);
+    Arc::into_inner(world).expect("every thread has ended").end(false);
+}
+
+/// How many entries are kept for the sake of a replace: as they say, and as is counted.
+fn kept(world: &World) -> (usize, usize) {
+    let mut kept = 0;
+    world.queue.visit_entries(|entry| kept += usize::from(world.queue.is_only_asked_for(entry.word())));
+    (kept, world.queue.shards.iter().map(|shard| shard.asked.load(Ordering::SeqCst)).sum())
+}
+
+/// The lease of a deletion that came after the replace began, and the replace.
+fn deletion_asked_for(world: &Arc<World>) -> (OwnedLease<Queue>, OwnedReplace<Queue>) {
+    let pop = || world.queue.try_pop().expect("it is in line").into_owned(&world.queue);
+    world.add(KEY);
+    world.complete(pop());
+    let replace = world.queue.begin_replace_owned().expect("it is the only one");
+    world.delete(KEY);
+    (pop(), replace)
+}
+
+#[test]
+fn an_entry_that_is_kept_when_its_replace_ends_goes_with_whoever_sees_both() {
+    for point in
+        ["finish: before the exchange", "finish: kept for a replace", "finish: ended", "finish: counted"]
+    {
+        let world = Arc::new((PLAIN.world)());
+        let (lease, replace) = deletion_asked_for(&world);
+        let (ender, gate) = stop_in(&world, point, 0, |world| world.complete(lease));
+        assert!(arrives(&ender, &gate));
+        drop(replace);
+        go_on(ender, &gate);
+        assert_eq!(kept(&world), (0, 0), "stopped at \"{point}\"");
+        Arc::into_inner(world).expect("every thread has ended").end(false);
+    }
+}
+
+#[test]
+fn an_entry_that_is_being_retired_is_counted_once() {
+    for point in ["replaces: oldest published", "replaces: first dropped", "known: retired", "remove: marked"]
+    {
+        let world = Arc::new((PLAIN.world)());
+        let (lease, replace) = deletion_asked_for(&world);
+        let (dropper, gate) = if point.starts_with("replaces") {
+            let stopped = stop_in(&world, point, 0, |_| drop(replace));
+            assert!(arrives(&stopped.0, &stopped.1));
+            world.complete(lease);
+            stopped
+        } else {
+            world.complete(lease);
+            assert_eq!(kept(&world), (1, 1));
+            let stopped = stop_in(&world, point, 0, |_| drop(replace));
+            assert!(arrives(&stopped.0, &stopped.1));
+            stopped
+        };
+        // The key comes back and is deleted again: nobody asks for it now.
+        others_go_on(point, &world, false, false);
+        world.delete(KEY);
+        while let Ok(lease) = world.queue.try_pop() {
+            world.complete(lease);
+        }
+        go_on(dropper, &gate);
+        assert_eq!(kept(&world), (0, 0), "stopped at \"{point}\"");
+        Arc::into_inner(world).expect("every thread has ended").end(false);
+    }
+}
+
+#[test]
+fn a_change_of_a_kept_key_ends_its_being_kept() {
+    let world = Arc::new((PLAIN.world)());
+    let (lease, replace) = deletion_asked_for(&world);
+    world.complete(lease);
+    assert_eq!(kept(&world), (1, 1));
+    let (adder, gate) = stop_in(&world, "push: appended", 0, |world| _ = world.add(KEY));
+    assert!(arrives(&adder, &gate));
+    // It is pending, but whoever made it so has not counted that yet.
+    assert_eq!(kept(&world), (0, 1));
+    drop(replace);
+    others_go_on("a change of a kept key", &world, false, false);
+    go_on(adder, &gate);
+    assert_eq!(kept(&world), (0, 0));
+    Arc::into_inner(world).expect("every thread has ended").end(false);
+}
+
+#[test]
+fn a_lease_that_another_thread_is_taking_is_not_this_threads() {
+    let world = Arc::new((PLAIN.world)());
+    // This thread has had the key, and what was known of that is not cleared.
+    world.add(KEY);
+    world.complete(world.queue.try_pop().expect("it is in line"));
+    world.add(KEY);
+    let (taker, gate) = stop_in(&world, "lease: begun", 0, |world| {
+        let lease = world.queue.try_pop().expect("it is in line");
+        world.complete(lease);
+    });
+    assert!(arrives(&taker, &gate));
+    let mark = world.queue.mark(1).expect("it is open");
+    world.add(OTHERS[0]);
+    let lease = world.queue.try_pop().expect("it is in line");
+    // The lease here came after the mark: that waits for the other thread alone.
+    let waited = mark.wait_timeout(Duration::from_millis(20));
+    world.complete(lease);
+    go_on(taker, &gate);
+    assert_eq!(waited.err(), Some(crate::error::WaitError::Timeout));
+    assert_eq!(mark.wait_timeout(LONG).err(), None);
+    drop(mark);
+    Arc::into_inner(world).expect("every thread has ended").end(false);
+}
+
+#[test]
+fn a_sweep_does_not_believe_a_chain_that_was_taken_meanwhile() {
+    let world = Arc::new((PLAIN.world)());
+    world.add(OTHERS[0]);
+    world.add(KEY);
+    world.add(KEY);
+    let replace = world.queue.begin_replace_owned().expect("it is the only one");
+    for _ in 0..2 {
+        replace.upsert(world.key(OTHERS[0]), world.thing()).expect("it is open");
+    }
+    let (sweeper, gate) = stop_in(&world, "push: chain held", 1, |_| drop(replace.commit()));
+    assert!(arrives(&sweeper, &gate));
+    // The older fact of the key is freed on top of one with the number of the replace.
+    for _ in 0..2 {
+        world.complete(world.queue.try_pop().expect("it is in line"));
+    }
+    go_on(sweeper, &gate);
+    while let Ok(lease) = world.queue.try_pop() {
+        world.complete(lease);
+    }
+    assert!(!world.queue.known().contains(&KEY), "neither in the list nor changed since");
     Arc::into_inner(world).expect("every thread has ended").end(false);
 }

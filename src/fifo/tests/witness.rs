@@ -74,12 +74,19 @@ thread_local! {
     static FUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The keys' `Eq` panics meanwhile, in this thread, and that comes to nothing here.
+/// User code panics meanwhile, in this thread: the keys' `Eq`, and whatever asks [`stumble_over`]. It comes to nothing here.
 pub(super) fn panicking(step: impl FnOnce()) {
     FUSED.set(true);
     let stepped = catch_unwind(AssertUnwindSafe(step));
     FUSED.set(false);
     drop(stepped);
+}
+
+/// Panics over the key of this name, within [`panicking`].
+pub(super) fn stumble_over(key: &Name, name: u32) {
+    if FUSED.get() && key.name == name {
+        resume_unwind(Box::new("a user's code panics"));
+    }
 }
 
 impl Hash for Name {
@@ -99,6 +106,13 @@ impl Borrow<u32> for Name {
 pub(super) struct Thing {
     pub(super) number: u32,
     _alive: Alive,
+}
+
+impl Thing {
+    /// In nobody's book.
+    pub(super) fn of_a_store() -> Self {
+        Thing { number: 0, _alive: Census::default().born() }
+    }
 }
 
 /// Keys are either spread over the buckets or all equal, which makes them neighbours everywhere.

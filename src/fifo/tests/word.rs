@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::fifo::word::{GENERATION_BITS, Newest, State, Then, Word};
 use crate::slab::Index;
 
-const KINDS: [Newest; 3] = [Newest::Live, Newest::Tombstone, Newest::Deleted];
+const KINDS: [Newest; 2] = [Newest::Live, Newest::Deleted];
 const LAST: u32 = (1 << GENERATION_BITS) - 1;
 
 fn index(number: u32) -> Index {
@@ -63,11 +63,13 @@ fn successors(word: Word) -> Vec<Word> {
         if word.state() == State::Leased {
             next.extend([false, true].map(|delayed| word.give_back(kind, background, delayed)));
             next.push(word.resolved(kind));
+            next.extend([false, true].map(|stays| word.finish(kind, stays)));
         }
     }
     match word.state() {
         State::Linking => next.push(word.linked()),
-        State::Leased => next.extend([word.finish(), word.drained()]),
+        State::Leased => next.push(word.drained()),
+        State::Idle => next.push(word.retired()),
         State::Retired | State::Queued | State::Delayed => {}
     }
     next.extend(word.lease(word.generation()));
@@ -94,7 +96,7 @@ fn a_word_is_what_its_bits_are() {
 fn pending_is_what_has_deltas_that_nobody_has() {
     for word in reachable(5) {
         let pending = match word.state() {
-            State::Retired => false,
+            State::Retired | State::Idle => false,
             State::Leased => word.newest().is_some(),
             State::Linking | State::Queued | State::Delayed => true,
         };
@@ -131,6 +133,7 @@ fn an_append_asks_for_what_is_owed() {
                 State::Queued if moves => (State::Linking, Then::Link, false),
                 State::Queued => (State::Queued, Then::Nothing, false),
                 State::Leased => (State::Leased, Then::Nothing, false),
+                State::Idle => (State::Linking, Then::Link, true),
                 State::Delayed => (State::Linking, Then::Undelay, true),
                 State::Retired => unreachable!(),
             };
@@ -138,7 +141,7 @@ fn an_append_asks_for_what_is_owed() {
             assert_eq!((now.state, then, rises), expected, "{word:?}");
             assert!(rises || now.generation == word.generation());
             // Only what was there for a resync alone stands in the background.
-            let alone = word.state() == State::Leased && word.newest().is_none();
+            let alone = !word.is_pending();
             assert_eq!(now.background, background && (alone || word.is_background()), "{word:?}");
         }
     }
@@ -147,16 +150,33 @@ fn an_append_asks_for_what_is_owed() {
 #[test]
 fn a_lease_ends_where_its_facts_say() {
     for word in reachable(LAST).into_iter().filter(|word| word.state() == State::Leased) {
-        let (ended, dirty) = (parts(word.finish()), word.newest().is_some());
-        assert_eq!(ended.state, if dirty { State::Linking } else { State::Retired });
-        assert_eq!(ended.generation != word.generation(), dirty, "a handle is owed for a new generation");
-        assert_eq!(parts(word.drained().finish()).state, State::Retired);
+        let dirty = word.newest().is_some();
+        for (kind, stays) in KINDS.iter().flat_map(|kind| [(*kind, false), (*kind, true)]) {
+            let (ended, rests) =
+                (parts(word.finish(kind, stays)), if stays { State::Idle } else { State::Retired });
+            assert_eq!(ended.state, if dirty { State::Linking } else { rests });
+            assert_eq!(ended.kind, if dirty { word.kind() } else { kind }, "the newest is the newest");
+            assert_eq!(ended.generation != word.generation(), dirty, "a handle is owed for a new generation");
+            let drained = parts(word.drained().finish(kind, stays));
+            assert_eq!((drained.state, drained.kind, drained.newest), (rests, kind, None));
+        }
         for (kind, delayed) in KINDS.iter().flat_map(|kind| [(*kind, false), (*kind, true)]) {
             let back = parts(word.give_back(kind, true, delayed));
             assert_eq!(back.state, if delayed && !dirty { State::Delayed } else { State::Linking });
             assert_eq!(back.kind, if dirty { word.kind() } else { kind }, "the newest is the newest");
             assert_eq!(back.generation, (word.generation() + 1) & LAST);
             assert_eq!(parts(word.resolved(kind)).kind, back.kind);
+        }
+    }
+}
+
+#[test]
+fn a_key_at_rest_has_no_facts_and_goes_as_it_is() {
+    for word in reachable(LAST) {
+        let rests = matches!(word.state(), State::Idle | State::Retired);
+        assert!(!rests || word.newest().is_none(), "{word:?}");
+        if word.state() == State::Idle {
+            assert_eq!(parts(word.retired()), Parts { state: State::Retired, ..parts(word) });
         }
     }
 }

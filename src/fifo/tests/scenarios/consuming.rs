@@ -1,15 +1,33 @@
 //! Pops and what reads the known objects.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
 use crate::builder::Background;
 use crate::known::KnownView;
 
 use super::super::stopped::{PLAIN, arrives, stop_in};
-use super::super::witness::{Hashed, panicking};
+use super::super::witness::{Hashed, Name, Thing, panicking, stumble_over};
 use super::*;
 
 /// Over a store of the user's that knows nothing.
 pub(super) fn stored() -> World {
     World::new(Hashed::Alike, |builder| builder.known_objects((|| Ok(Vec::new()), |_: &_| Ok(None))))
+}
+
+/// Over one that panics over a key when told to.
+fn stumbling() -> World {
+    let get = |key: &Name| {
+        stumble_over(key, SECOND);
+        Ok(None)
+    };
+    World::new(Hashed::Alike, |builder| builder.known_objects((|| Ok(Vec::new()), get)))
+}
+
+/// Over one that has every object until it is asked a second time.
+fn forgetful() -> World {
+    let asked = AtomicBool::new(false);
+    let get = move |_: &Name| Ok((!asked.swap(true, SeqCst)).then(Thing::of_a_store));
+    World::new(Hashed::Alike, |builder| builder.known_objects((|| Ok(Vec::new()), get)))
 }
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -18,17 +36,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         prepare: queued,
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
-            "insert: ready",
             "known: installed",
-            "known: number raised",
-            "known: record prepared",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
-            "take: chunk made",
-            "take: number drawn",
-            "take: row made",
         ],
         leased: true,
         ..PLAIN
@@ -42,9 +55,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
             "known: installed",
-            "known: number raised",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
         ],
@@ -60,17 +73,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
-            "known: absence counted",
             "known: installed",
-            "known: number raised",
-            "known: record removed",
             "lease: before the exchange",
             "lease: begun",
-            "limbo: retired",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
-            "remove: marked",
-            "search: marked",
         ],
         leased: true,
         ..PLAIN
@@ -86,11 +94,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
             "hold: refs read",
-            "known: absence counted",
             "known: installed",
-            "known: number raised",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
         ],
@@ -98,23 +105,19 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "try_pop, of a key whose record was kept for a replace",
+        name: "try_pop, of a key whose entry was kept for a replace",
         prepare: |world| {
-            known(world);
-            let replace = world.queue.begin_replace_owned().expect("it is the only one");
-            world.delete(KEY);
-            world.complete(popped(world));
+            let prepared = kept(world);
             world.add(KEY);
-            Prepared { replace: Some(replace), ..Prepared::default() }
+            prepared
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
             "hold: refs read",
             "known: installed",
-            "known: number raised",
-            "known: record reserved",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
         ],
@@ -132,66 +135,56 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         passes: &[
             "drop: was the last",
             "give: link written",
-            "known: absence counted",
             "known: installed",
-            "known: number raised",
-            "known: record removed",
-            "lease: before the correction",
             "lease: before the exchange",
             "lease: begun",
-            "limbo: retired",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
-            "remove: marked",
-            "search: marked",
         ],
         leased: true,
         ..PLAIN
     },
     Scenario {
-        name: "try_pop, when a stopped thread is removing the key's record",
+        name: "try_pop, of a key whose kept entry a stopped thread is retiring",
         prepare: |world| {
-            known(world);
-            let replace = world.queue.begin_replace_owned().expect("it is the only one");
-            world.delete(KEY);
-            world.complete(popped(world));
+            let prepared = half_retired(world);
             world.add(KEY);
-            let (thread, gate) = stop_in(world, "known: record removed", 0, |_| drop(replace));
-            assert!(arrives(&thread, &gate));
-            Prepared { standing: vec![(thread, gate)], ..Prepared::default() }
+            prepared
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
-            "insert: ready",
             "known: installed",
-            "known: number raised",
-            "known: record is gone",
-            "known: record prepared",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
-            "remove: marked",
-            "search: marked",
-            "take: number drawn",
         ],
         leased: true,
         ..PLAIN
     },
     Scenario {
-        name: "try_pop, in which a key's Eq panics",
+        name: "try_pop_batch, in which a user's store panics",
+        world: stumbling,
         prepare: |world| {
-            know(world, SECOND);
-            queued(world)
+            queued(world);
+            world.add(SECOND);
+            world.add(THIRD);
+            Prepared::default()
         },
-        call: |world, _| panicking(|| drop(pop(world))),
+        call: |world, _| panicking(|| drop(world.queue.try_pop_batch(8))),
         passes: &[
             "front: counted",
             "give back: before the exchange",
             "give back: ended",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "link: before the mark",
+            "link: in line",
+            "link: owed",
+            "link: woken",
             "notify: fence",
             "pop: out of the line",
             "pop: read",
@@ -202,24 +195,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "try_pop, of a key that a panicked pop has put back",
+        world: stumbling,
         prepare: |world| {
-            know(world, SECOND);
-            world.add(KEY);
-            panicking(|| drop(pop(world)));
+            queued(world);
+            world.add(SECOND);
+            panicking(|| drop(world.queue.try_pop_batch(8)));
             Prepared::default()
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
             "front: popped",
-            "insert: ready",
-            "known: installed",
-            "known: number raised",
-            "known: record prepared",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
-            "take: number drawn",
         ],
         leased: true,
         ..PLAIN
@@ -229,7 +219,40 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         world: stored,
         prepare: queued,
         call: |world, prepared| prepared.lease = pop(world),
-        passes: &["lease: before the exchange", "lease: begun", "pop: out of the line", "pop: read"],
+        passes: &[
+            "lease: before the exchange",
+            "lease: begun",
+            "lease: number raised",
+            "pop: out of the line",
+            "pop: read",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "try_pop, of a resync, when the user's store has lost the object",
+        world: forgetful,
+        prepare: |world| {
+            world.queue.resync_key(world.key(KEY)).expect("it is open");
+            Prepared::default()
+        },
+        call: |world, prepared| prepared.lease = pop(world),
+        passes: &[
+            "drop: was the last",
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "give: link written",
+            "lease: before the correction",
+            "lease: before the exchange",
+            "lease: begun",
+            "lease: number raised",
+            "limbo: retired",
+            "pop: out of the line",
+            "pop: read",
+            "remove: marked",
+            "search: marked",
+        ],
         leased: true,
         ..PLAIN
     },
@@ -245,9 +268,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         passes: &[
             "drop: was the last",
             "give: link written",
-            "known: number raised",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "lines: background popped",
             "pop: out of the line",
             "pop: read",
@@ -265,19 +288,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
-            "insert: ready",
             "known: installed",
-            "known: number raised",
-            "known: record prepared",
             "lease: before the exchange",
             "lease: begun",
+            "lease: number raised",
             "pop: impatient",
             "pop: out of the line",
             "pop: poisoned",
             "pop: read",
-            "take: chunk made",
-            "take: number drawn",
-            "take: row made",
         ],
         leased: true,
         ..PLAIN
@@ -304,20 +322,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "finish: before the exchange",
             "finish: counted",
             "finish: ended",
-            "insert: ready",
             "known: installed",
-            "known: number raised",
-            "known: record prepared",
             "lease: before the exchange",
             "lease: begun",
-            "limbo: retired",
+            "lease: number raised",
             "pop: out of the line",
             "pop: read",
-            "remove: marked",
-            "search: marked",
-            "take: chunk made",
-            "take: number drawn",
-            "take: row made",
         ],
         leased: true,
         ..PLAIN
@@ -345,7 +355,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             let known = world.queue.known();
             let _ = (known.get(&KEY), known.iter().count(), world.queue.snapshot().len());
         },
-        passes: &["hold: refs read", "record: object held", "record: version read"],
+        passes: &["hold: refs read", "version: object held", "version: read"],
         ..PLAIN
     },
 ];

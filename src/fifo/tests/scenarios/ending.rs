@@ -12,13 +12,101 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "done",
         prepare: leased,
         call: |world, prepared| world.complete(lease(prepared)),
+        passes: &["finish: before the exchange", "finish: counted", "finish: ended"],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, of a deletion",
+        prepare: |world| Prepared { lease: Some(deleted(world)), ..Prepared::default() },
+        call: |world, prepared| world.complete(lease(prepared)),
         passes: &[
+            "drop: was the last",
             "finish: before the exchange",
             "finish: counted",
             "finish: ended",
+            "give: link written",
             "limbo: retired",
             "remove: marked",
             "search: marked",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, of a deletion while a replace is open",
+        prepare: |world| {
+            known(world);
+            let replace = world.queue.begin_replace_owned().expect("it is the only one");
+            world.delete(KEY);
+            Prepared { lease: pop(world), replace: Some(replace), ..Prepared::default() }
+        },
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "drop: was the last",
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "finish: kept for a replace",
+            "give: link written",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, of a deletion from before the replace that is open",
+        prepare: |world| {
+            let lease = deleted(world);
+            let replace = world.queue.begin_replace_owned().expect("it is the only one");
+            Prepared { lease: Some(lease), replace: Some(replace), ..Prepared::default() }
+        },
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "drop: was the last",
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "give: link written",
+            "limbo: retired",
+            "remove: marked",
+            "search: marked",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, over a user's store",
+        world: super::consuming::stored,
+        prepare: leased,
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "drop: was the last",
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "give: link written",
+            "limbo: retired",
+            "remove: marked",
+            "search: marked",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, over a user's store while a replace is open",
+        world: super::consuming::stored,
+        prepare: |world| {
+            let replace = world.queue.begin_replace_owned().expect("it is the only one");
+            Prepared { replace: Some(replace), ..leased(world) }
+        },
+        call: |world, prepared| world.complete(lease(prepared)),
+        passes: &[
+            "drop: was the last",
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "finish: kept for a replace",
+            "give: link written",
         ],
         leased: true,
         ..PLAIN
@@ -53,13 +141,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "finish: before the exchange",
             "finish: counted",
             "finish: ended",
-            "limbo: retired",
             "notify: fence",
-            "remove: marked",
             "replaces: all completed",
             "replaces: delivered",
             "replaces: first sync",
-            "search: marked",
         ],
         leased: true,
         ..PLAIN
@@ -166,10 +251,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "close: flagged",
             "close: seal ordered",
             "discard: drained",
-            "discard: ended",
             "discard: flagged",
             "discard: seized",
             "drop: was the last",
+            "finish: counted",
+            "finish: ended",
             "give: link written",
             "limbo: retired",
             "notify: fence",

@@ -4,8 +4,15 @@ use crate::builder::Background;
 use crate::delta::Change;
 
 use super::super::stopped::{PLAIN, arrives, stop_in};
-use super::super::witness::Hashed;
+use super::super::witness::{Hashed, panicking};
 use super::*;
+
+/// An update for each of some cells, so that they are free afterwards.
+fn use_up(world: &World) {
+    world.add(SECOND);
+    (0..3).for_each(|_| _ = world.update(SECOND));
+    world.complete(popped(world));
+}
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -37,9 +44,32 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "add, in a queue that was used",
         prepare: |world| {
-            world.add(SECOND);
-            world.update(SECOND);
-            world.complete(popped(world));
+            use_up(world);
+            Prepared::default()
+        },
+        call: |world, _| _ = world.add(KEY),
+        passes: &[
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: owed",
+            "link: woken",
+            "notify: fence",
+            "offer: not closed",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: reserved",
+            "take: number drawn",
+            "take: restocking",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "add, in a queue that was used and has its stock",
+        prepare: |world| {
+            use_up(world);
+            know(world, THIRD);
             Prepared::default()
         },
         call: |world, _| _ = world.add(KEY),
@@ -168,8 +198,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "add, of a key that a stopped thread is retiring",
         prepare: |world| {
-            world.add(KEY);
-            let lease = popped(world);
+            let lease = deleted(world);
             let (thread, gate) = stop_in(world, "remove: marked", 0, |world| world.complete(lease));
             assert!(arrives(&thread, &gate));
             Prepared { standing: vec![(thread, gate)], ..Prepared::default() }
@@ -189,6 +218,58 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "push: reserved",
             "take: number drawn",
         ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "add, of a key that was kept for a replace",
+        prepare: kept,
+        call: |world, _| _ = world.add(KEY),
+        passes: &[
+            "link: before the mark",
+            "link: in line",
+            "link: owed",
+            "link: woken",
+            "notify: fence",
+            "offer: not closed",
+            "push: appended",
+            "push: before the exchange",
+            "push: looked for the entry",
+            "push: reserved",
+            "take: restocking",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "add, of a key whose kept entry a stopped thread is retiring",
+        prepare: half_retired,
+        call: |world, _| _ = world.add(KEY),
+        passes: &[
+            "insert: ready",
+            "link: before the mark",
+            "link: in line",
+            "link: owed",
+            "link: woken",
+            "notify: fence",
+            "offer: not closed",
+            "push: entry inserted",
+            "push: entry prepared",
+            "push: looked for the entry",
+            "push: reserved",
+            "remove: marked",
+            "search: marked",
+            "take: number drawn",
+            "take: restocking",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "add, in which a key's Eq panics",
+        prepare: |world| {
+            know(world, SECOND);
+            Prepared::default()
+        },
+        call: |world, _| panicking(|| _ = world.add(KEY)),
+        passes: &["give: link written", "offer: not closed", "take: number drawn"],
         ..PLAIN
     },
     Scenario {
@@ -226,15 +307,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         prepare: known,
         call: |world, _| _ = world.apply(KEY),
         passes: &[
-            "insert: ready",
             "link: before the mark",
             "link: in line",
             "link: owed",
             "link: woken",
             "notify: fence",
             "offer: not closed",
-            "push: entry inserted",
-            "push: entry prepared",
+            "push: appended",
+            "push: before the exchange",
             "push: looked for the entry",
             "push: reserved",
             "take: number drawn",

@@ -1,0 +1,171 @@
+//! Versions and limbo, by one thread but for a reader that is stopped.
+
+use std::sync::Arc;
+
+use crate::fifo::Objects;
+use crate::fifo::chain;
+use crate::fifo::entry::Entries;
+use crate::fifo::limbo::Limbo;
+use crate::fifo::version::Version;
+use crate::slab::Index;
+use crate::sync::epoch;
+use crate::sync::stopped::{Gate, stop_me_at};
+
+use super::stopped::{arrives, go_on};
+
+/// The objects of a shard, and one version.
+struct Known {
+    objects: Objects<Arc<u8>>,
+    version: Version,
+}
+
+impl Known {
+    fn new() -> Self {
+        Known { objects: Objects::new(), version: Version::default() }
+    }
+
+    /// A reference that a version can own.
+    fn keep(&self, object: &Arc<u8>) -> Index {
+        chain::keep(&self.objects, self.objects.draft(Some(Arc::clone(object))).share())
+    }
+
+    /// Makes it the known object, and lets go of the one before.
+    fn set(&self, object: Option<&Arc<u8>>) {
+        let old = self.version.replace(object.map(|object| self.keep(object)));
+        drop(old.map(|old| chain::take_version(&self.objects, old)));
+    }
+
+    fn read(&self) -> Option<u8> {
+        self.version.object(&self.objects).map(|object| **object)
+    }
+}
+
+#[test]
+fn v_of_nothing_there_is_no_object() {
+    let known = Known::new();
+    assert!(!known.version.exists());
+    assert_eq!((known.version.index(), known.read(), known.version.replace(None)), (None, None, None));
+}
+
+#[test]
+fn v2_the_version_owns_one_reference() {
+    let known = Known::new();
+    let (first, second) = (Arc::new(1), Arc::new(2));
+    known.set(Some(&first));
+    let reader = known.version.object(&known.objects).expect("there is an object");
+    known.set(Some(&second));
+    assert_eq!((**reader, Arc::strong_count(&first)), (1, 2), "a reader's is the reader's");
+    drop(reader);
+    assert_eq!(Arc::strong_count(&first), 1);
+    // The cell is another object's by now; the version does not care.
+    let other = known.objects.draft(Some(Arc::new(9))).share();
+    assert_eq!(known.read(), Some(2));
+    drop(other);
+    let old = known.version.replace(None).expect("the second is handed back");
+    assert_eq!((known.version.exists(), Arc::strong_count(&second)), (false, 2));
+    drop(chain::take_version(&known.objects, old));
+    assert_eq!(Arc::strong_count(&second), 1);
+}
+
+/// A reader is stopped at `point` when the object is 1. What it reads after `meanwhile`.
+fn read_around(point: &'static str, meanwhile: impl FnOnce(&Known)) -> Option<u8> {
+    let known = Arc::new(Known::new());
+    known.set(Some(&Arc::new(1)));
+    let (gate, read) = (Gate::new(), Arc::new(std::sync::Mutex::new(None)));
+    let reader = std::thread::spawn({
+        let (known, gate, read) = (Arc::clone(&known), gate.clone(), Arc::clone(&read));
+        move || {
+            stop_me_at(point, &gate);
+            *read.lock().unwrap() = Some(known.read());
+        }
+    });
+    assert!(arrives(&reader, &gate));
+    meanwhile(&known);
+    go_on(reader, &gate);
+    known.set(None);
+    read.lock().unwrap().expect("it has read")
+}
+
+#[test]
+fn v3_what_was_held_is_checked() {
+    for point in ["version: read", "version: object held"] {
+        assert_eq!(read_around(point, |_| ()), Some(1));
+        assert_eq!(read_around(point, |known| known.set(None)), None, "{point}");
+        assert_eq!(read_around(point, |known| known.set(Some(&Arc::new(2)))), Some(2), "{point}");
+    }
+}
+
+#[test]
+fn v3_a_cell_that_is_another_keys_by_now_is_not_taken_for_the_object() {
+    let other = std::cell::RefCell::new(None);
+    let read = read_around("version: read", |known| {
+        let cell = known.version.index();
+        known.set(None);
+        let draft = known.objects.draft(Some(Arc::new(9)));
+        assert_eq!(Some(draft.index()), cell, "the same cell");
+        *other.borrow_mut() = Some(draft.share());
+    });
+    assert_eq!(read, None);
+    let other = other.into_inner().expect("shared above");
+    assert_eq!(Arc::strong_count(&other), 1, "the reader has let go");
+}
+
+#[test]
+fn v3_a_cell_that_comes_back_is_as_good() {
+    let read = read_around("version: read", |known| {
+        let cell = known.version.index();
+        known.set(None);
+        known.set(Some(&Arc::new(2)));
+        assert_eq!(known.version.index(), cell, "the same cell");
+    });
+    assert_eq!(read, Some(2));
+}
+
+/// What the queue's documentation says of memory that waits for a stopped thread.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn an_entry_takes_two_lines_with_its_key() {
+    use crate::fifo::entry::Slot;
+    assert_eq!((size_of::<Slot<u64, [u64; 100]>>(), align_of::<Slot<u64, ()>>()), (128, 64));
+}
+
+#[test]
+fn l_slots_come_back_after_their_grace_period_and_once() {
+    let (limbo, entries) = (Limbo::new(), Entries::<Arc<u8>, ()>::new());
+    let recycled = std::cell::RefCell::new(Vec::new());
+    let recycle = || {
+        limbo.recycle(entries.slots(), |index| {
+            entries.recycle(index);
+            recycled.borrow_mut().push(index);
+        });
+    };
+    let key = Arc::new(0);
+    let reader = epoch::pin();
+    for _ in 0..130 {
+        let index = entries.draft(Arc::clone(&key)).publish();
+        limbo.retire(entries.slots(), index, &epoch::pin());
+        recycle();
+    }
+    for _ in 0..10 {
+        epoch::pin().flush();
+        recycle();
+    }
+    assert_eq!((recycled.borrow().len(), Arc::strong_count(&key)), (0, 131), "somebody may be reading them");
+    drop(reader);
+    let until = std::time::Instant::now() + super::witness::LONG;
+    while recycled.borrow().is_empty() {
+        assert!(std::time::Instant::now() < until, "they never come back");
+        epoch::pin().flush();
+        recycle();
+    }
+    assert_eq!((recycled.borrow().len(), Arc::strong_count(&key)), (64, 67), "the first batch, whole");
+    assert_eq!(entries.slots().allocated(), 130);
+    let again: std::collections::HashSet<_> =
+        (0..64).map(|_| entries.draft(Arc::clone(&key)).publish()).collect();
+    assert_eq!((again.len(), entries.slots().allocated()), (64, 130), "the same slots, each once");
+    // The keys of all that was never given back are a test's to drop.
+    let mut limbo = limbo;
+    limbo.recycle_rest(entries.slots(), |index| entries.recycle(index));
+    again.into_iter().for_each(|index| entries.recycle(index));
+    assert_eq!(Arc::strong_count(&key), 1);
+}
