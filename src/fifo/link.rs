@@ -25,7 +25,7 @@ impl ToLink {
 }
 
 impl<K, V, S> DeltaFifo<K, V, S> {
-    /// What an append asks for. `note` is the entry's, from before.
+    /// What an append asks for. `due`: when the delay was to end that it makes void.
     pub(super) fn follow(
         &self,
         shard: usize,
@@ -33,14 +33,15 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         before: Word,
         after: Word,
         then: Then,
-        note: u64,
+        due: Option<u64>,
     ) -> Option<ToLink> {
         match then {
             Then::Nothing => return None,
             Then::Link if before.state() == State::Linking => return self.help(shard, index, after),
             Then::Link => {}
             Then::Undelay => {
-                self.delays.remove(note, ToLink::new(shard, index, before).at.handle());
+                let due = due.expect("a delayed entry says when it is due");
+                self.delays.remove(due, ToLink::new(shard, index, before).at.handle());
             }
         }
         Some(ToLink::new(shard, index, after))

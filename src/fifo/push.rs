@@ -14,7 +14,7 @@ use super::entry::Entry;
 use super::fact::{Fact, Merge};
 use super::link::ToLink;
 use super::shard::Shard;
-use super::word::{Newest, State, Word};
+use super::word::{Newest, State, Then, Word};
 use super::{DeltaFifo, FactHead};
 
 /// When a fact is appended, and when it is not.
@@ -225,8 +225,8 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let (next, then) = word.append(cell.index(), fact.newest(), fact.background);
             let missed = word.state() == State::Leased && planted("a dirty key is not counted");
             counted.set(!word.is_pending() && !missed);
-            // Relaxed: written before the word came to Delayed, and not changed as long as it is.
-            let note = entry.note.load(Ordering::Relaxed);
+            // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
+            let due = (then == Then::Undelay).then(|| entry.note.load(Ordering::Relaxed));
             pause_point("push: before the exchange");
             if !entry.advance(word, next) {
                 continue;
@@ -245,7 +245,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 let merged = word.newest().expect("merged with something");
                 self.let_go(shard, merged, below, &fact, push.fact.debt);
             }
-            return Step::Appended(self.follow(push.shard, index, word, next, then, note));
+            return Step::Appended(self.follow(push.shard, index, word, next, then, due));
         }
     }
 
