@@ -17,14 +17,12 @@ use crate::slab::Index;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
 use crate::sync::{Arc, pause_point, planted};
-use crate::table::Position;
 
 use super::DeltaFifo;
 use super::chain::{self, Facts};
 use super::debts::Debts;
 use super::end::{LazyPin, Rest};
-use super::entry::{GivenBack, Tenure};
-use super::known::STRIDE;
+use super::entry::{GivenBack, Slot, Tenure};
 use super::panics::Panics;
 use super::pop::Held;
 use super::replaces::Progress;
@@ -156,19 +154,13 @@ where
     pub(super) fn discard(&self) {
         let mut panics = Panics::default();
         for number in 0..self.shards.len() {
-            let mut from = Some(Position::default());
-            while let Some(position) = from {
-                let guard = epoch::pin();
-                let shard = &self.shards[number];
-                let mut met = Vec::new();
-                from = shard
-                    .table
-                    .walk(shard.entries.slots(), position, STRIDE, &guard, |index, _| met.push(index));
+            let all = |index, _: &Slot<K, V>, _: &Guard| Some(index);
+            self.shards[number].stretches(all, |met, guard| {
                 let thrown: Vec<Thrown<V>> =
                     met.into_iter().filter_map(|index| self.discard_entry(number, index, &guard)).collect();
                 drop(guard);
                 panics.contain(|| drop(thrown));
-            }
+            });
             panics.contain(|| self.shards[number].tidy());
         }
         self.wake_consumers(usize::MAX);

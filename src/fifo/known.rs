@@ -6,18 +6,14 @@ use std::hash::Hash;
 
 use crate::slab::Index;
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch::{self, Guard};
+use crate::sync::epoch::Guard;
 use crate::sync::{fence_after_rmw, pause_point, planted};
-use crate::table::Position;
 
 use super::DeltaFifo;
-use super::entry::Entry;
+use super::entry::{Entry, Slot};
 use super::shard::Shard;
 use super::word::{Newest, State, Word};
 pub use view::{FifoKnown, FifoSnapshot};
-
-/// So many entries are looked at under one guard.
-pub(super) const STRIDE: usize = 64;
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Whether an open replace may ask for a key of which nothing is known: for a number that is not below its own, or, where
@@ -71,22 +67,17 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if shard.asked.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let mut from = Some(Position::default());
-            while let Some(position) = from {
-                let guard = epoch::pin();
-                let mut met = Vec::new();
-                from = shard.table.walk(shard.entries.slots(), position, STRIDE, &guard, |index, slot| {
-                    let word = slot.head().word();
-                    if self.is_only_asked_for(word) {
-                        met.push((index, word));
-                    }
-                });
+            let pick = |index, slot: &Slot<K, V>, _: &Guard| {
+                let word = slot.head().word();
+                self.is_only_asked_for(word).then_some((index, word))
+            };
+            shard.stretches(pick, |met, guard| {
                 for (index, word) in met {
                     if !self.is_asked_for(shard.entries.get(index)) {
                         self.retire_unasked(shard, index, word, &guard);
                     }
                 }
-            }
+            });
         }
     }
 }

@@ -10,12 +10,11 @@ use crate::error::{BoxError, ResyncError, ResyncKeyError};
 use crate::sync::epoch;
 #[cfg(test)]
 use crate::sync::planted;
-use crate::table::{Position, hash_of};
+use crate::table::hash_of;
 
 use super::DeltaFifo;
-use super::entry::{Entry, EntryKey};
+use super::entry::{Entry, EntryKey, Slot};
 use super::fact::Fact;
-use super::known::STRIDE;
 use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed, Rule};
 use super::replaces::Open;
@@ -201,20 +200,15 @@ where
     /// The keys of all entries that are wanted, a few at a time.
     fn keys(&self, wanted: impl Fn(&Entry<V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K, V>>)) {
         for shard in &self.shards {
-            let mut from = Some(Position::default());
-            while let Some(position) = from {
-                let mut keys = Vec::new();
-                let guard = epoch::pin();
-                let (table, entries) = (&shard.table, &shard.entries);
-                from = table.walk(entries.slots(), position, STRIDE, &guard, |index, slot| {
-                    let entry = slot.head();
-                    if entry.word().state() != State::Retired && wanted(entry) {
-                        keys.push(Hashed { key: entries.share(index, &guard), hash: hash_of(slot) });
-                    }
-                });
+            let pick = |index, slot: &Slot<K, V>, guard: &epoch::Guard| {
+                let entry = slot.head();
+                let is_met = entry.word().state() != State::Retired && wanted(entry);
+                is_met.then(|| Hashed { key: shard.entries.share(index, guard), hash: hash_of(slot) })
+            };
+            shard.stretches(pick, |keys, guard| {
                 drop(guard);
                 keys.into_iter().for_each(&mut f);
-            }
+            });
         }
     }
 }

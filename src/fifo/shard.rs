@@ -5,16 +5,19 @@ use std::hash::Hash;
 use crate::object::Pool;
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::epoch::Guard;
+use crate::sync::epoch::{self, Guard};
 use crate::sync::hint::spin_loop;
 use crate::sync::{CachePadded, planted};
-use crate::table::Table;
+use crate::table::{Position, Table};
 
 use super::Objects;
 use super::chain::Grip;
-use super::entry::{Entries, Entry};
+use super::entry::{Entries, Entry, Slot};
 use super::limbo::Limbo;
 use super::word::Word;
+
+/// So many entries are looked at under one guard.
+const STRIDE: usize = 64;
 
 /// What producers write.
 pub(super) struct Came {
@@ -107,6 +110,35 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 }
 
 impl<K, V> Shard<K, V> {
+    /// What `pick` makes of the next few entries from a position on, and where to go on.
+    pub(super) fn stretch<T>(
+        &self,
+        from: Position,
+        guard: &Guard,
+        pick: impl Fn(Index, &Slot<K, V>) -> Option<T>,
+    ) -> (Vec<T>, Option<Position>) {
+        let mut picked = Vec::new();
+        let next = self.table.walk(self.entries.slots(), from, STRIDE, guard, |index, slot| {
+            picked.extend(pick(index, slot));
+        });
+        (picked, next)
+    }
+
+    /// Goes over all entries in stretches, each under a guard of its own, which `each` gets with what was picked.
+    pub(super) fn stretches<T>(
+        &self,
+        pick: impl Fn(Index, &Slot<K, V>, &Guard) -> Option<T>,
+        mut each: impl FnMut(Vec<T>, Guard),
+    ) {
+        let mut from = Some(Position::default());
+        while let Some(position) = from {
+            let guard = epoch::pin();
+            let (picked, next) = self.stretch(position, &guard, |index, slot| pick(index, slot, &guard));
+            from = next;
+            each(picked, guard);
+        }
+    }
+
     /// Drops keys and objects that consumers have to drop, and recycles their memory. Runs user code: not under a guard.
     pub(super) fn tidy(&self) {
         if self.objects.has_dead() {

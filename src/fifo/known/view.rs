@@ -16,8 +16,6 @@ use crate::sync::atomic::Ordering;
 use crate::sync::epoch;
 use crate::table::Position;
 
-use super::STRIDE;
-
 /// The live view of a [`DeltaFifo`]'s known objects.
 ///
 /// Looking a key up costs O(1) expected and is lock-free. The iterator takes handles of a few dozen objects at a time
@@ -76,14 +74,11 @@ where
     /// The known objects of one shard from a position on, and where to go on.
     fn stretch(&self, shard: usize, from: Position) -> (Vec<KnownObject<K, V>>, Option<Position>) {
         let shard = &self.shards[shard];
-        let mut known = Vec::new();
         let guard = epoch::pin();
-        let entries = &shard.entries;
-        let next = shard.table.walk(entries.slots(), from, STRIDE, &guard, |index, slot| {
-            let object = slot.head().version.object(&shard.objects);
-            known.extend(object.map(|object| KnownObject::of_entry(entries.share(index, &guard), object)));
-        });
-        (known, next)
+        shard.stretch(from, &guard, |index, slot| {
+            let object = slot.head().version.object(&shard.objects)?;
+            Some(KnownObject::of_entry(shard.entries.share(index, &guard), object))
+        })
     }
 
     pub(in crate::fifo) fn clone_known(&self) -> FifoSnapshot<K, V, S> {
