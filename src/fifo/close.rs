@@ -234,7 +234,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let mut held = held;
         self.tell(self.replaces.deliver(&mut held.debts));
         self.tell(self.replaces.fail(&held.debts));
-        let entry = self.shards[held.shard as usize].entries.get(held.tenure.index());
+        let entry = self.entry_of_lease(&held);
         // Relaxed: only this thread writes it while the key is leased.
         self.marks.lose(entry.since.load(Ordering::Relaxed));
         self.closing.count(1, held.deltas.len());

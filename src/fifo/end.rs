@@ -80,7 +80,7 @@ where
 
     fn end_as(&self, held: Held<K, V>, how: How) {
         owner::note_ended(held.thread);
-        let shard = &self.shards[held.shard as usize];
+        let shard = self.shard_of_lease(&held);
         let rest = match how {
             How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
             How::Finish => self.finish(held),
@@ -104,6 +104,11 @@ pub(super) struct LazyPin(Option<Guard>);
 impl LazyPin {
     pub(super) fn guard(&mut self) -> &Guard {
         self.0.get_or_insert_with(epoch::pin)
+    }
+
+    /// Until it is needed again.
+    pub(super) fn release(&mut self) {
+        self.0 = None;
     }
 }
 
@@ -129,7 +134,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let entry = self.shards[shard].entries.get(tenure.index());
         let mut objects: SmallVec<[Object<V>; 2]> = previous.into_iter().collect();
         // Repeats when a fact has come.
-        let word = loop {
+        let link = loop {
             let word = entry.word();
             let dirty = word.newest().is_some();
             if !self.keeps_known() {
@@ -147,11 +152,11 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 if deltas.is_empty() { word.kind() } else { Newest::of(known_after(&deltas).is_some()) };
             pause_point("finish: before the exchange");
             match self.rest(shard, tenure, word, word, newest, &mut pin) {
-                Ok(word) => break word,
+                Ok(link) => break link,
                 Err(back) => tenure = back,
             }
         };
-        if let Some(link) = word.filter(|_| !planted("a dirty key is left alone")) {
+        if let Some(link) = link.filter(|_| !planted("a dirty key is left alone")) {
             self.link(link, pin.guard());
         }
         self.tell(self.replaces.complete(&debts));
@@ -172,11 +177,11 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     ) -> Result<Option<ToLink>, Tenure> {
         let (of, index) = (&self.shards[shard], tenure.index());
         let entry = of.entries.get(index);
-        // A lease may end while its pop has gone on (`Newest::Live`, and no object): the version is the truth.
+        // What was thrown away says nothing of what is known, where that is here: the version does.
         let newest = if self.keeps_known() { Newest::of(entry.version.exists()) } else { newest };
         let is_known = self.keeps_known() && newest == Newest::Live;
         let next = left.finish(newest, is_known || self.is_asked_for(entry));
-        let is_asked = next.state() == State::Idle && !is_known;
+        let is_asked = self.is_only_asked_for(next);
         if is_asked {
             // Relaxed: counted before it shows, so that the count is never too low.
             of.asked.fetch_add(1, Ordering::Relaxed);

@@ -153,7 +153,7 @@ where
 
     /// The word said what the facts were; now it is known what they came to (an item that is void comes to nothing).
     fn correct(&self, held: &Held<K, V>, newest: Newest) {
-        let entry = self.shards[held.shard as usize].entries.get(held.tenure.index());
+        let entry = self.entry_of_lease(held);
         // Repeats when a fact has come.
         loop {
             let word = entry.word();
@@ -236,14 +236,14 @@ fn judge<V>(
     void: &mut Vec<RawDelta<Object<V>>>,
 ) -> (DeltaList<Object<V>>, u64) {
     let mut good = DeltaList::new();
-    for chain::Taken { fact, object } in facts {
+    for taken in facts {
+        let fact = taken.fact;
         if fact.debt != 0 {
             debts.add(fact.debt, 1);
         }
         let superseded = fact.is_superseded(settled);
         settled = settled.max(fact.settled);
-        let delta = RawDelta { kind: fact.kind, object, absorbed: fact.absorbed };
-        if superseded { void.push(delta) } else { good.push(delta) }
+        if superseded { void.push(taken.into_delta()) } else { good.push(taken.into_delta()) }
     }
     (good, settled)
 }

@@ -18,7 +18,7 @@ use crate::sync::{fence_after_rmw, pause_point, planted};
 use super::DeltaFifo;
 use super::chain::{Chain, Shown};
 use super::debts::Debts;
-use super::end::Rest;
+use super::end::{LazyPin, Rest};
 use super::entry::{Entry, MANY, Tenure};
 use super::lines::At;
 use super::shard::Shard;
@@ -144,8 +144,8 @@ where
     /// Leases the first key in line, if there is one now. If user code panics, nothing has happened.
     pub(super) fn take_one(&self, thread: u32) -> Option<Held<K, V>> {
         let mut popping = Popping::new(self);
-        let mut pin = Some(epoch::pin());
-        pin.iter().for_each(|guard| self.promote(guard));
+        let mut pin = LazyPin::default();
+        self.promote(pin.guard());
         let mut held = self.lease_next(&mut popping, 1, &mut pin);
         drop(pin);
         if let Some(held) = &mut held {
@@ -166,8 +166,8 @@ where
     /// Leases up to `max` keys that are in line now. If user code panics, nothing has happened.
     pub(super) fn take(&self, max: usize, thread: u32) -> Batch<K, V> {
         let mut popping = Popping::new(self);
-        let mut pin = Some(epoch::pin());
-        pin.iter().for_each(|guard| self.promote(guard));
+        let mut pin = LazyPin::default();
+        self.promote(pin.guard());
         while popping.batch.len() < max {
             let wanted = max - popping.batch.len();
             let Some(mut held) = self.lease_next(&mut popping, wanted, &mut pin) else { break };
@@ -187,11 +187,10 @@ where
         &self,
         popping: &mut Popping<'_, K, V, S>,
         wanted: usize,
-        pin: &mut Option<Guard>,
+        pin: &mut LazyPin,
     ) -> Option<Held<K, V>> {
         loop {
-            let guard = pin.as_ref().expect("it is pinned");
-            let (at, from_background) = popping.next(wanted, guard)?;
+            let (at, from_background) = popping.next(wanted, pin.guard())?;
             pause_point("pop: out of the line");
             let Some(taken) = self.lease(at, from_background) else {
                 if from_background {
@@ -203,10 +202,10 @@ where
                 Known::Inside => self.open_inside(taken, &mut popping.garbage),
                 Known::None => self.open_elsewhere(taken, Before::Absent, &mut popping.garbage),
                 Known::Store(_) => {
-                    *pin = None;
+                    pin.release();
                     let taken = popping.taken.insert(taken);
                     let before = self.ask_store(&self.shards[taken.at.shard].entries.lend(&taken.tenure));
-                    *pin = Some(epoch::pin());
+                    pin.guard();
                     let taken = popping.taken.take().expect("just put there");
                     self.open_elsewhere(taken, before, &mut popping.garbage)
                 }
@@ -216,10 +215,6 @@ where
             }
             popping.garbage.leases.push(self.finish(held));
         }
-    }
-
-    fn shard_of_lease(&self, held: &Held<K, V>) -> &Shard<K, V> {
-        &self.shards[held.shard as usize]
     }
 
     /// Drops what a pop has taken away, and what consumers drop for all, under no guard: this runs user code.
@@ -277,7 +272,7 @@ where
             (Some(_), Some(_)) => MANY,
         };
         drop(numbers);
-        let entry = self.shard_of_lease(held).entries.get(held.tenure.index());
+        let entry = self.entry_of_lease(held);
         // Relaxed, all: who asks for its own leases has written them itself, or what it reads is too old to matter. Mostly
         // nothing is owed, and the line stays as it is.
         if entry.note.load(Ordering::Relaxed) != owes {
@@ -289,7 +284,7 @@ where
     /// The lease no longer counts as one of the thread that popped it.
     pub(super) fn disown_one(&self, held: &mut Held<K, V>) {
         owner::note_ended(std::mem::take(&mut held.thread));
-        let entry = self.shard_of_lease(held).entries.get(held.tenure.index());
+        let entry = self.entry_of_lease(held);
         // Relaxed: as in `show`.
         entry.thread.store(0, Ordering::Relaxed);
     }
@@ -315,6 +310,16 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
             self.handles.reverse();
         }
         self.handles.pop().map(|handle| (At::of(handle), false))
+    }
+}
+
+impl<K, V, S> DeltaFifo<K, V, S> {
+    pub(super) fn shard_of_lease(&self, held: &Held<K, V>) -> &Shard<K, V> {
+        &self.shards[held.shard as usize]
+    }
+
+    pub(super) fn entry_of_lease(&self, held: &Held<K, V>) -> &Entry<V> {
+        self.shard_of_lease(held).entries.get(held.tenure.index())
     }
 }
 
