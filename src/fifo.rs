@@ -1,15 +1,18 @@
 //! The lock-free, sharded DeltaFIFO: its public face. Wiring only.
 
+mod aged;
 mod batch;
 mod cells;
 mod chain;
 mod close;
+mod core;
 mod debts;
 mod delays;
 mod drop;
 mod due;
 mod end;
 mod entry;
+mod epochs;
 mod fact;
 mod first;
 mod known;
@@ -32,6 +35,7 @@ mod replace;
 mod replaces;
 mod resync;
 mod shard;
+mod snapshots;
 mod store;
 #[cfg(all(test, not(delta_fifo_loom)))]
 mod tests;
@@ -59,10 +63,11 @@ use crate::object::Pool;
 use crate::queue::{DeltaQueue, Discarded};
 use crate::raw::{Awaited, BeginReplace, Deadline, Ending, RawQueue};
 use crate::replace::{Upsert, Version};
+use crate::sync::Arc as Shared;
 use crate::sync::atomic::Ordering;
 use crate::wait::Waiters;
 
-use close::Closing;
+use core::Core;
 use delays::Delays;
 pub(crate) use entry::EntryKey;
 pub use known::{FifoKnown, FifoSnapshot};
@@ -99,17 +104,15 @@ type Objects<V> = Pool<V, FactHead>;
 #[doc = ""]
 #[doc = include_str!("fifo/progress.md")]
 pub struct DeltaFifo<K, V, S = RandomState> {
-    shards: Box<[Shard<K, V>]>,
+    core: Shared<Core<K, V>>,
     lines: Lines,
     delays: Delays,
     /// Who waits for a key in line.
     consumers: Arc<Waiters>,
     /// Who waits for the end of a lease or a replace.
     watchers: Arc<Waiters>,
-    replaces: Replaces,
     marks: Marks,
     last_look: LastLook,
-    closing: Closing,
     alarm: Alarm,
     hasher: Arc<S>,
     known: Known<K, V>,
@@ -156,6 +159,11 @@ fn mix(hash: u64) -> u64 {
     (hash ^ (hash >> 29)) & (u64::MAX >> 1)
 }
 
+/// Of so many, a power of two.
+fn shard_of(hash: u64, shards: usize) -> usize {
+    (hash >> 48) as usize & (shards - 1)
+}
+
 impl<K, V, S: BuildHasher> DeltaFifo<K, V, S> {
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
         mix(self.hasher.hash_one(key))
@@ -164,8 +172,7 @@ impl<K, V, S: BuildHasher> DeltaFifo<K, V, S> {
 
 impl<K, V, S> DeltaFifo<K, V, S> {
     fn shard_of(&self, hash: u64) -> usize {
-        // Their number is a power of two.
-        (hash >> 48) as usize & (self.shards.len() - 1)
+        shard_of(hash, self.core.shards.len())
     }
 }
 
@@ -193,15 +200,17 @@ where
             wake_watchers.notify_all();
         };
         DeltaFifo {
-            shards: (0..builder.shard_count()).map(|_| Shard::new()).collect(),
+            core: Shared::new(Core::new(
+                builder.shard_count(),
+                Replaces::new(builder.scopes.len(), builder.disjoint_scopes),
+                matches!(builder.known, Known::Inside),
+            )),
             lines: Lines::new(builder.background_resync || builder.background_initial),
             delays: Delays::new(),
             consumers,
             watchers,
-            replaces: Replaces::new(builder.scopes.len(), builder.disjoint_scopes),
             marks: Marks::new(),
             last_look: LastLook::default(),
-            closing: Closing::new(),
             alarm: Alarm::new(builder.timer, Arc::new(wake)),
             hasher: Arc::new(builder.hasher),
             known: builder.known,
@@ -241,11 +250,11 @@ where
     }
 
     fn has_synced(&self) -> bool {
-        self.replaces.synced()
+        self.core.replaces.synced()
     }
 
     fn has_delivered(&self) -> bool {
-        self.replaces.delivered()
+        self.core.replaces.delivered()
     }
 
     fn close(&self) -> bool {
@@ -253,7 +262,7 @@ where
     }
 
     fn is_closed(&self) -> bool {
-        self.closing.is_closed()
+        self.core.closing.is_closed()
     }
 
     fn close_discard(&self) -> Discarded {
@@ -265,7 +274,7 @@ where
     }
 
     fn snapshot(&self) -> FifoSnapshot<K, V, S> {
-        self.clone_known()
+        self.take_snapshot()
     }
 
     fn pending_len(&self) -> usize {
@@ -273,12 +282,12 @@ where
     }
 
     fn leased_len(&self) -> usize {
-        self.shards.iter().map(Shard::leased).sum()
+        self.core.shards.iter().map(Shard::leased).sum()
     }
 
     fn merged(&self) -> u64 {
         // Relaxed: as far as it got.
-        self.shards.iter().map(|shard| shard.merged.load(Ordering::Relaxed)).sum()
+        self.core.shards.iter().map(|shard| shard.merged.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -364,7 +373,7 @@ where
     }
 
     fn mark_raw(&self, version: Version) -> Result<Awaited, MarkError> {
-        if self.closing.is_closed() {
+        if self.core.closing.is_closed() {
             return Err(MarkError { version });
         }
         Ok(Awaited::Mark(self.marks.mark(version)))
@@ -372,7 +381,7 @@ where
 
     fn forget(&self, awaited: Awaited) {
         if let Awaited::Replace(number) = awaited {
-            self.replaces.forget(number);
+            self.core.replaces.forget(number);
         }
     }
 

@@ -104,6 +104,11 @@ impl<T, H: Head> Shared<T, H> {
         unsafe { self.cell.as_ref() }
     }
 
+    #[inline(always)]
+    pub(crate) fn head(&self) -> &H {
+        self.cell().head()
+    }
+
     /// The value, if the cell has one.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&T> {

@@ -78,8 +78,8 @@ const ROW: u32 = if cfg!(delta_fifo_loom) { 1 } else { 32 };
 /// A power of two, so that a mask bounds the number of a row.
 const ROWS: usize = if cfg!(delta_fifo_loom) { 4 } else { 32 };
 
-/// The highest index.
-const MAX: u64 = u32::MAX as u64 - 1;
+/// The highest index: two bits are left to who keeps indices in links.
+const MAX: u64 = (1 << 30) - 1;
 const INDEX: u64 = u32::MAX as u64;
 /// On top of the free list after `close`.
 const CLOSED: u64 = u32::MAX as u64;

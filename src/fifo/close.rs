@@ -118,14 +118,14 @@ where
 {
     pub(super) fn close_now(&self) -> bool {
         // AcqRel: pairs with `is_closed`.
-        if self.closing.closed.swap(true, Ordering::AcqRel) {
+        if self.core.closing.closed.swap(true, Ordering::AcqRel) {
             return false;
         }
         pause_point("close: flagged");
-        let progress = self.replaces.close();
-        after_grace(&self.closing.sealed);
+        let progress = self.core.replaces.close();
+        after_grace(&self.core.closing.sealed);
         pause_point("close: seal ordered");
-        let _ = self.closing.hasten();
+        let _ = self.core.closing.hasten();
         // Entries that are asked for stay, as an `upsert` that has not seen the cut yet may ask.
         self.promote_all(&epoch::pin());
         self.wake_consumers(usize::MAX);
@@ -136,32 +136,32 @@ where
     pub(super) fn close_and_discard(&self) -> Discarded {
         self.close_now();
         // Release: pairs with `is_discarding`.
-        self.closing.discarding.store(true, Ordering::Release);
+        self.core.closing.discarding.store(true, Ordering::Release);
         pause_point("discard: flagged");
         // From here on nobody gives anything back who has not seen that it is to be thrown away.
         let seen = Arc::new(AtomicBool::new(false));
         after_grace(&seen);
         // Acquire: pairs with the callback. Waits for calls of others: see the progress table.
-        while !(seen.load(Ordering::Acquire) && self.closing.is_sealed()) {
+        while !(seen.load(Ordering::Acquire) && self.core.closing.is_sealed()) {
             epoch::pin().flush();
             crate::sync::thread::yield_now();
         }
         self.discard();
-        self.closing.discarded()
+        self.core.closing.discarded()
     }
 
     /// Throws away everything that is pending.
     pub(super) fn discard(&self) {
         let mut panics = Panics::default();
-        for number in 0..self.shards.len() {
+        for number in 0..self.core.shards.len() {
             let all = |index, _: &Slot<K, V>, _: &Guard| Some(index);
-            self.shards[number].stretches(all, |met, guard| {
+            self.core.shards[number].stretches(all, |met, guard| {
                 let thrown: Vec<Thrown<V>> =
                     met.into_iter().filter_map(|index| self.discard_entry(number, index, &guard)).collect();
                 drop(guard);
                 panics.contain(|| drop(thrown));
             });
-            panics.contain(|| self.shards[number].tidy());
+            panics.contain(|| self.core.shards[number].tidy());
         }
         self.wake_consumers(usize::MAX);
         self.tell(Progress::MADE);
@@ -172,7 +172,7 @@ where
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Throws away what is pending of one entry, which was met under this guard.
     fn discard_entry(&self, number: usize, index: Index, _guard: &Guard) -> Option<Thrown<V>> {
-        let shard = &self.shards[number];
+        let shard = &self.core.shards[number];
         let entry = shard.entries.get(index);
         // Repeats when the entry has moved on.
         loop {
@@ -206,7 +206,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
     /// Counts what was taken off an entry whose word was `word`.
     fn throw(&self, number: usize, word: Word, given_back: Option<Box<GivenBack<V>>>) -> Thrown<V> {
-        let facts = chain::take(&self.shards[number].objects, word.newest());
+        let facts = chain::take(&self.core.shards[number].objects, word.newest());
         let mut debts = Debts::default();
         facts.iter().filter(|taken| taken.fact.debt != 0).for_each(|taken| debts.add(taken.fact.debt, 1));
         // As a lease would have counted them.
@@ -216,28 +216,28 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             append(&mut deltas, taken.delta(), self.compression, &mut merged);
         }
         // Relaxed: only the count matters.
-        self.shards[number].merged.fetch_add(merged.len() as u64, Ordering::Relaxed);
+        self.core.shards[number].merged.fetch_add(merged.len() as u64, Ordering::Relaxed);
         let kept = deltas;
         let mut deltas = kept.len();
         merged.extend(kept);
         if let Some(given_back) = &given_back {
             deltas += given_back.deltas.len();
-            self.tell(self.replaces.fail(&given_back.debts));
+            self.tell(self.core.replaces.fail(&given_back.debts));
         }
-        self.tell(self.replaces.fail(&debts));
-        self.closing.count(1, deltas);
+        self.tell(self.core.replaces.fail(&debts));
+        self.core.closing.count(1, deltas);
         Thrown { _merged: merged, _facts: facts, _given_back: given_back, _left: None, _dirty: None }
     }
 
     /// A lease gives its deltas back to a queue that throws everything away.
     pub(super) fn throw_away(&self, held: Held<K, V>) -> Rest<V> {
         let mut held = held;
-        self.tell(self.replaces.deliver(&mut held.debts));
-        self.tell(self.replaces.fail(&held.debts));
+        self.tell(self.core.replaces.deliver(&mut held.debts));
+        self.tell(self.core.replaces.fail(&held.debts));
         let entry = self.entry_of_lease(&held);
         // Relaxed: only this thread writes it while the key is leased.
         self.marks.lose(entry.since.load(Ordering::Relaxed));
-        self.closing.count(1, held.deltas.len());
+        self.core.closing.count(1, held.deltas.len());
         let Held { shard, tenure, deltas, previous, .. } = held;
         let dirty = self.retire_thrown(shard as usize, tenure);
         self.tell(Progress::MADE);
@@ -246,7 +246,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
     /// The same for a pop that came to nothing because user code panicked: no second panic gets out.
     pub(super) fn discard_untaken(&self, number: usize, mut tenure: Tenure) {
-        let entry = self.shards[number].entries.get(tenure.index());
+        let entry = self.core.shards[number].entries.get(tenure.index());
         // Relaxed: only this thread writes it while the key is leased.
         self.marks.lose(entry.since.load(Ordering::Relaxed));
         let (given_back, left) = entry.own(&mut tenure, |own| (own.given_back.take(), own.left.take()));
@@ -262,7 +262,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     fn retire_thrown(&self, number: usize, mut tenure: Tenure) -> Option<Thrown<V>> {
         let index = tenure.index();
         let mut pin = LazyPin::default();
-        let entry = self.shards[number].entries.get(index);
+        let entry = self.core.shards[number].entries.get(index);
         // Repeats when another thread has thrown away what was dirty.
         loop {
             let word = entry.word();
@@ -277,7 +277,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Counts facts that were taken away from under a lease.
     fn throw_dirty(&self, number: usize, word: Word) -> Thrown<V> {
         // Relaxed: published by the exchange that made the key dirty; it was pending once more while it was leased.
-        self.shards[number].came.keys.fetch_sub(1, Ordering::Relaxed);
+        self.core.shards[number].came.keys.fetch_sub(1, Ordering::Relaxed);
         self.throw(number, word, None)
     }
 }

@@ -2,15 +2,74 @@
 
 use std::fmt;
 
+use crate::delta::Object;
+use crate::sync::Arc as Shared;
+use crate::sync::epoch;
+
 use super::DeltaFifo;
-use super::chain;
+use super::chain::{self, Facts};
+use super::core::Core;
+use super::entry::Holders;
+use super::lines::At;
 use super::panics::Panics;
 use super::shard::Shard;
 use super::word::State;
 
 /// Keys and objects are dropped here and now, by the thread that drops the queue, whatever panics; only bare memory is
-/// left to others (handles of objects that users have kept).
+/// left to others (handles of objects that users have kept). If there are snapshots, what they show stays, and keys.
 impl<K, V, S> Drop for DeltaFifo<K, V, S> {
+    fn drop(&mut self) {
+        let mut panics = Panics::default();
+        if Shared::strong_count(&self.core) > 1 {
+            self.core.leave_to_snapshots(&mut panics);
+        }
+        panics.go_on();
+    }
+}
+
+impl<K, V> Core<K, V> {
+    /// Takes away what no snapshot shows. The queue is gone: only snapshots, and what they sweep, are left.
+    fn leave_to_snapshots(&self, panics: &mut Panics) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            shard.entries.for_each(|index, entry| {
+                let word = entry.word();
+                if word.state() == State::Retired {
+                    return;
+                }
+                // Fails never: what sweeps change are words without facts.
+                let facts = match word.newest() {
+                    Some(_) if entry.drain(word, word.drained()) => {
+                        chain::take(&shard.objects, word.newest())
+                    }
+                    _ => Facts::new(),
+                };
+                let mut objects = Vec::new();
+                if entry.version.exists() {
+                    let installed = entry.version.install(&shard.objects, &self.epochs, None, &mut objects);
+                    objects.extend(installed.before);
+                    if installed.has_older {
+                        self.keep_in_view(
+                            At { shard: number, index, generation: 0 },
+                            &mut objects,
+                            &epoch::pin(),
+                        );
+                    }
+                }
+                drop_each(facts, entry.take_holders(), objects, panics);
+            });
+        }
+    }
+}
+
+/// Several values whose `Drop` may panic: each by itself.
+fn drop_each<V>(facts: Facts<V>, holders: Holders<V>, objects: Vec<Object<V>>, panics: &mut Panics) {
+    facts.into_iter().for_each(|fact| _ = panics.contain(|| drop(fact)));
+    panics.contain(|| drop(holders));
+    objects.into_iter().for_each(|object| _ = panics.contain(|| drop(object)));
+}
+
+/// The queue is gone, and so are its snapshots.
+impl<K, V> Drop for Core<K, V> {
     fn drop(&mut self) {
         let mut panics = Panics::default();
         self.shards.iter_mut().for_each(|shard| dismantle(shard, &mut panics));
@@ -26,12 +85,8 @@ fn dismantle<K, V>(shard: &mut Shard<K, V>, panics: &mut Panics) {
             return;
         }
         let facts = chain::take(objects, entry.word().newest());
-        let (version, holders) = entry.dismantle();
-        let object = version.map(|version| chain::take_version(objects, version));
-        // Several values whose `Drop` may panic: each by itself.
-        facts.into_iter().for_each(|fact| _ = panics.contain(|| drop(fact)));
-        panics.contain(|| drop(holders));
-        panics.contain(|| drop(object));
+        let versions = entry.version.dismantle(objects).collect();
+        drop_each(facts, entry.take_holders(), versions, panics);
         panics.contain(|| entries.recycle(index));
     });
     while objects.has_dead() {
@@ -53,7 +108,7 @@ impl<K, V, S> fmt::Debug for DeltaFifo<K, V, S> {
             .field("pending", &self.pending_len_now())
             .field("entries", &entries)
             .field("delays", &self.delays)
-            .field("closing", &self.closing)
+            .field("closing", &self.core.closing)
             .field("consumers", &self.consumers)
             .finish_non_exhaustive()
     }

@@ -38,7 +38,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     fn promote_one(&self, at: At, guard: &Guard) {
-        let entry = self.shards[at.shard].entries.get(at.index);
+        let entry = self.core.shards[at.shard].entries.get(at.index);
         // Repeats when a fact has come, which puts the key in line by itself.
         loop {
             let word = entry.word();

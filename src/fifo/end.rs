@@ -94,6 +94,7 @@ where
         };
         drop(rest);
         shard.tidy();
+        self.core.sweep_if_due();
     }
 }
 
@@ -131,7 +132,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let Held { shard, mut tenure, since, deltas, previous, debts, .. } = held;
         let shard = shard as usize;
         let mut pin = LazyPin::default();
-        let entry = self.shards[shard].entries.get(tenure.index());
+        let entry = self.core.shards[shard].entries.get(tenure.index());
         let mut objects: SmallVec<[Object<V>; 2]> = previous.into_iter().collect();
         // Repeats when a fact has come.
         let link = loop {
@@ -159,7 +160,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if let Some(link) = link.filter(|_| !planted("a dirty key is left alone")) {
             self.link(link, pin.guard());
         }
-        self.tell(self.replaces.complete(&debts));
+        self.tell(self.core.replaces.complete(&debts));
         Rest { _deltas: deltas, _objects: objects, _thrown: None }
     }
 
@@ -175,17 +176,17 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         newest: Newest,
         pin: &mut LazyPin,
     ) -> Result<Option<ToLink>, Tenure> {
-        let (of, index) = (&self.shards[shard], tenure.index());
+        let (of, index) = (&self.core.shards[shard], tenure.index());
         let entry = of.entries.get(index);
         // What was thrown away says nothing of what is known, where that is here: the version does.
         let newest = if self.keeps_known() { Newest::of(entry.version.exists()) } else { newest };
         let is_known = self.keeps_known() && newest == Newest::Live;
-        let next = left.finish(newest, is_known || self.is_asked_for(entry));
-        let is_asked = self.is_only_asked_for(next);
+        let next = left.finish(newest, is_known || self.core.is_asked_for(of, entry));
+        let is_asked = self.core.is_only_asked_for(next);
         if is_asked {
             // Relaxed: counted before it shows, so that the count is never too low.
             of.asked.fetch_add(1, Ordering::Relaxed);
-            pause_point("finish: kept for a replace");
+            pause_point("finish: kept, as it is asked for");
         }
         // One that comes to rest is not touched any more; any other is, and must not be recycled meanwhile (E6).
         if next.state() != State::Idle || is_asked {
@@ -202,7 +203,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if next.state() == State::Retired {
             of.retire_entry(index, pin.guard());
         } else if is_asked {
-            self.ask_again(of, index, next, pin.guard());
+            self.core.ask_again(of, index, next, pin.guard());
         }
         self.ended(shard);
         pause_point("finish: counted");
@@ -211,15 +212,15 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
     /// Ends a lease whose deltas come back: at `until`, or at once.
     fn give_back(&self, held: Held<K, V>, until: Option<Instant>, guard: &Guard) -> Rest<V> {
-        if self.closing.is_discarding() {
+        if self.core.closing.is_discarding() {
             return self.throw_away(held);
         }
         let Held { shard, mut tenure, deltas, previous, attempts, mut debts, background, .. } = held;
         let (shard, deltas) = (shard as usize, deltas.into_owned());
-        let delivered = self.replaces.deliver(&mut debts);
+        let delivered = self.core.replaces.deliver(&mut debts);
         let given_back = GivenBack { deltas, facts: Facts::new(), previous, attempts, debts, background };
         let newest = given_back.newest();
-        let entry = self.shards[shard].entries.get(tenure.index());
+        let entry = self.core.shards[shard].entries.get(tenure.index());
         entry.own(&mut tenure, |own| own.given_back = Some(Box::new(given_back)));
         if let Some(link) = self.end_given_back(shard, tenure, newest, background, until) {
             self.link(link, guard);
@@ -237,7 +238,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         background: bool,
         until: Option<Instant>,
     ) -> Option<ToLink> {
-        let (of, index) = (&self.shards[shard], tenure.index());
+        let (of, index) = (&self.core.shards[shard], tenure.index());
         let entry = of.entries.get(index);
         let mut counted = Counted::new(&of.came.keys);
         // Repeats when a fact has come.
@@ -272,14 +273,14 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// A lease is over.
     pub(super) fn ended(&self, shard: usize) {
         // Release: what the lease did happens before whoever finds that all are over.
-        self.shards[shard].gone.ended.fetch_add(1, Ordering::Release);
+        self.core.shards[shard].gone.ended.fetch_add(1, Ordering::Release);
     }
 
     /// Wakes who may have waited for the lease that has just ended.
     pub(super) fn tell(&self, progress: Progress) {
         // Pairs with the fence of who begins to wait: either it sees the end of the lease, or this sees what it waits for.
         fence_after_rmw();
-        if progress.is_made() || self.marks.any() || self.closing.is_closed() {
+        if progress.is_made() || self.marks.any() || self.core.closing.is_closed() {
             self.wake_watchers();
         }
     }

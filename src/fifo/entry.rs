@@ -40,9 +40,9 @@
 //!   there is none, and one is inserted for an item of the list, no change has been missed either. (Traps: the number in the word
 //!   alone wraps; raised after the lease began it comes too late for a replace that looks in between.)
 //! - **E8, marks.** `since` is no newer than the newest mark was when the oldest delta that is not completed arrived.
-//! - **E9, known.** Where the queue keeps the known objects, an Idle entry's kind says whether it has a version. One without
-//!   stays for the sake of open replaces only, as does every Idle one where they are elsewhere; those are counted in
-//!   the shard's `asked`.
+//! - **E9, known.** Where the queue keeps the known objects, an Idle entry's kind says whether it has an object. One without
+//!   stays only as long as somebody asks for it: an open replace, or a snapshot that shows an older version. So does every Idle
+//!   one where the known objects are elsewhere. Those are counted in the shard's `asked`.
 
 #![expect(unsafe_code, reason = "the word says whose the plain data is (E2, E6)")]
 
@@ -284,10 +284,10 @@ impl<V> Entry<V> {
         unsafe { self.holders.with_mut(f) }
     }
 
-    /// What it holds, when the queue is dropped.
-    pub(super) fn dismantle(&self) -> (Option<Index>, Holders<V>) {
-        // SAFETY: the queue is being dropped, by `&mut`: nobody else has anything of it.
-        unsafe { (self.version.replace(None), self.holders.with_mut(std::mem::take)) }
+    /// The holder's part, when the queue is dropped.
+    pub(super) fn take_holders(&self) -> Holders<V> {
+        // SAFETY: the queue is being dropped: snapshots, which may be left, do not touch it.
+        unsafe { self.holders.with_mut(std::mem::take) }
     }
 }
 

@@ -1,52 +1,55 @@
-//! The known objects: how everybody reads them, and which keys stay for the sake of open replaces.
+//! The known objects: how everybody reads them, and which keys stay although nothing is known of them: for the sake of open
+//! replaces, and of snapshots.
 
+mod snapshot;
 mod view;
-
-use std::hash::Hash;
 
 use crate::slab::Index;
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch::Guard;
 use crate::sync::{fence_after_rmw, pause_point, planted};
 
-use super::DeltaFifo;
+use super::core::Core;
 use super::entry::{Entry, Slot};
 use super::shard::Shard;
 use super::word::{Newest, State, Word};
-pub use view::{FifoKnown, FifoSnapshot};
+pub use snapshot::FifoSnapshot;
+pub use view::FifoKnown;
 
-impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
-    /// Whether an open replace may ask for a key of which nothing is known: for a number that is not below its own, or, where
-    /// the known objects are elsewhere, whether the key has been seen at all.
-    pub(super) fn is_asked_for(&self, entry: &Entry<V>) -> bool {
+impl<K, V> Core<K, V> {
+    /// Whether anybody may ask for a key of which nothing is known: a snapshot that shows what was; or an open replace, for a
+    /// number that is not below its own, or, where the known objects are elsewhere, whether the key has been seen at all.
+    pub(super) fn is_asked_for(&self, shard: &Shard<K, V>, entry: &Entry<V>) -> bool {
         let oldest = self.replaces.oldest_open();
-        // A close ends streams whose calls may be on their way still, until it is sealed.
-        if oldest == u64::MAX && self.closing.is_closed() && !self.closing.is_sealed() {
-            return true;
-        }
-        if oldest == u64::MAX || planted("who is asked for goes at once") {
+        if planted("who is asked for goes at once") {
             return false;
         }
-        !self.keeps_known() || entry.settled() >= 2 * oldest
+        if oldest != u64::MAX && (!self.keeps_known || entry.settled() >= 2 * oldest) {
+            return true;
+        }
+        // A close ends streams whose calls may be on their way still, until it is sealed.
+        let is_sealing = oldest == u64::MAX && self.closing.is_closed() && !self.closing.is_sealed();
+        is_sealing || entry.version.has_older(&shard.objects)
     }
 
-    /// Whether an entry with this word stays for the sake of open replaces alone (E9).
+    /// Whether an entry with this word stays only because it is asked for (E9).
     pub(super) fn is_only_asked_for(&self, word: Word) -> bool {
-        word.state() == State::Idle && !(self.keeps_known() && word.kind() == Newest::Live)
+        word.state() == State::Idle && !(self.keeps_known && word.kind() == Newest::Live)
     }
 
-    /// The entry has come to rest as `word`, for the sake of open replaces: looks whether they are open still.
+    /// The entry has come to rest as `word`, as it is asked for: looks whether it still is.
     pub(super) fn ask_again(&self, shard: &Shard<K, V>, index: Index, word: Word, guard: &Guard) {
-        // Pairs with the fence in `forget_unasked`: either it sees this entry, or this sees that the replace has ended.
+        // Pairs with the fences in `forget_unasked` and `look_at`: either it sees this entry at rest, or this sees that the replace
+        // has ended, or the old version gone.
         if !planted("no fence when an entry stays") {
             fence_after_rmw();
         }
-        if !self.is_asked_for(shard.entries.get(index)) {
+        if !self.is_asked_for(shard, shard.entries.get(index)) {
             self.retire_unasked(shard, index, word, guard);
         }
     }
 
-    fn retire_unasked(&self, shard: &Shard<K, V>, index: Index, word: Word, guard: &Guard) {
+    pub(super) fn retire_unasked(&self, shard: &Shard<K, V>, index: Index, word: Word, guard: &Guard) {
         // Fails if the key has become pending, or somebody else has retired it.
         if shard.entries.get(index).advance(word, word.retired()) {
             pause_point("known: retired");
@@ -73,7 +76,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             };
             shard.stretches(pick, |met, guard| {
                 for (index, word) in met {
-                    if !self.is_asked_for(shard.entries.get(index)) {
+                    if !self.is_asked_for(shard, shard.entries.get(index)) {
                         self.retire_unasked(shard, index, word, &guard);
                     }
                 }

@@ -165,6 +165,6 @@ impl Background {
 }
 
 /// A key must not be left between its word and its line, so this ends as every failed allocation of the standard library.
-fn no_memory() -> ! {
+pub(super) fn no_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u64; crate::key_queue::CELLS]>())
 }

@@ -93,7 +93,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     pub(super) fn mark_queued(&self, link: ToLink) {
-        let entry = self.shards[link.at.shard].entries.get(link.at.index);
+        let entry = self.core.shards[link.at.shard].entries.get(link.at.index);
         // Repeats when a fact has come. Ends when the key is leased, or has moved on to the first line, which is for who
         // moved it to see to.
         loop {

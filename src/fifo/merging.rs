@@ -34,7 +34,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let Some(grip) = grip else { return Merge::Top(push.fact) };
         let (mut last, has_object) = (grip.fact(), grip.has_object());
         // What nobody asks for any more is not owed: so a key owes no more replaces than somebody waits for.
-        let is_owed = |debt: u64| debt != 0 && debt != push.fact.debt && self.replaces.is_awaited(debt);
+        let is_owed = |debt: u64| debt != 0 && debt != push.fact.debt && self.core.replaces.is_awaited(debt);
         if last.debt != push.fact.debt && !is_owed(last.debt) {
             last.debt = 0;
         }
@@ -111,7 +111,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
     /// A fact that is gone owes no more.
     pub(super) fn discharge(&self, debt: u64) {
-        if debt != 0 && self.replaces.release(debt).is_made() {
+        if debt != 0 && self.core.replaces.release(debt).is_made() {
             self.wake_watchers();
         }
     }

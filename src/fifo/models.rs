@@ -127,6 +127,6 @@ fn of_key(key: u32, popped: impl IntoIterator<Item = (u32, Vec<u32>)>) -> Vec<u3
 /// The key of the only entry is in line once more, as if it had been helped.
 fn once_more(queue: &Fifo) {
     let index = Index::MIN;
-    let generation = queue.shards[0].entries.get(index).word().generation();
+    let generation = queue.core.shards[0].entries.get(index).word().generation();
     queue.lines.push(At { shard: 0, index, generation }, false, &epoch::pin());
 }

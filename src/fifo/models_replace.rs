@@ -122,7 +122,7 @@ impl Model {
             fact: Fact::change(RawKind::Updated, newest),
             rule: Rule::Always,
             since: 0,
-            cell: Some(self.shards[0].objects.draft(Some(object))),
+            cell: Some(self.core.shards[0].objects.draft(Some(object))),
             value: &mut value,
             wanted: true,
         };
@@ -176,7 +176,7 @@ impl Model {
 
     /// The key's entry, and how many are kept for the sake of replaces.
     fn left_behind(&self) -> (Option<Index>, usize) {
-        let shard = &self.shards[0];
+        let shard = &self.core.shards[0];
         let entry = shard.find_entry(self.hash(&KEY), &KEY, &epoch::pin());
         // Relaxed: the others are joined.
         (entry, shard.asked.load(Ordering::Relaxed))

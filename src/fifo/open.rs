@@ -9,14 +9,15 @@ use crate::builder::Known;
 use crate::delta::{DeltaList, Object, RawDelta, RawKind};
 use crate::resolve::{Before, known_after, resolve, settle_first};
 use crate::sync::atomic::Ordering;
+use crate::sync::epoch;
 use crate::sync::{pause_point, planted};
 
 use super::chain::{self, Chain, Facts, Shown};
 use super::debts::Debts;
 use super::entry::{Entry, GivenBack};
 use super::fact::Fact;
+use super::lines::At;
 use super::pop::{Garbage, Held, Taken};
-use super::shard::Shard;
 use super::word::Newest;
 use super::{DeltaFifo, Objects};
 
@@ -28,9 +29,9 @@ where
 {
     /// What the facts come to, in a queue that keeps the known objects itself. Runs no code of the user's.
     pub(super) fn open_inside(&self, taken: Taken, garbage: &mut Garbage<V>) -> Held<K, V> {
-        let shard = &self.shards[taken.at.shard];
-        let entry = shard.entries.get(taken.at.index);
-        let version = entry.version.index();
+        let at = taken.at;
+        let shard = &self.core.shards[at.shard];
+        let version = shard.entries.get(at.index).version.index();
         // Lent by the version, which owns it until `install`.
         let before = ManuallyDrop::new(match version {
             Some(index) => Before::Known(chain::lend_version(&shard.objects, index)),
@@ -39,7 +40,7 @@ where
         let mut opened = self.resolve(taken, &before, garbage);
         // Nothing in the deltas: what is known stays.
         if !opened.held.deltas.is_empty() {
-            let replaced = install(shard, entry, before.object(), &mut opened.held.deltas);
+            let replaced = self.install(at, before.object(), &mut opened.held.deltas, garbage);
             if opened.is_fresh {
                 opened.held.previous = replaced.or_else(|| before.object().cloned());
             } else {
@@ -56,7 +57,7 @@ where
         before: Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Held<K, V> {
-        let entry = self.shards[taken.at.shard].entries.get(taken.at.index);
+        let entry = self.core.shards[taken.at.shard].entries.get(taken.at.index);
         let previous = before.object().cloned();
         let (left, given_back) =
             entry.own(&mut taken.tenure, |own| (own.left.take().map(|left| *left), own.given_back.is_some()));
@@ -68,7 +69,7 @@ where
             None if matches!(before, Before::Absent)
                 && matches!(self.known, Known::Store(_))
                 && !given_back
-                && is_swept(&self.shards[taken.at.shard].objects, &taken.facts) =>
+                && is_swept(&self.core.shards[taken.at.shard].objects, &taken.facts) =>
             {
                 Before::CannotTell
             }
@@ -91,7 +92,7 @@ where
         before: &Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Opened<K, V> {
-        let shard = &self.shards[taken.at.shard];
+        let shard = &self.core.shards[taken.at.shard];
         let entry = shard.entries.get(taken.at.index);
         let (given_back, judged) = entry.own(&mut taken.tenure, |own| (own.given_back.take(), own.judged));
         let newest = taken.newest;
@@ -118,7 +119,7 @@ where
             shard.merged.fetch_add(resolved.merged.len() as u64, Ordering::Relaxed);
             garbage.deltas.extend(resolved.merged);
         }
-        held.initial = self.replaces.owes_first(&held.debts);
+        held.initial = self.core.replaces.owes_first(&held.debts);
         // Where all came to nothing, what was known stays.
         let exists = match resolved.deltas.is_empty() {
             true => !matches!(before, Before::Absent),
@@ -137,7 +138,7 @@ where
         let Taken { at, tenure, since, facts, background, .. } = taken;
         let held = Held {
             shard: at.shard as u32,
-            key: self.shards[at.shard].entries.lend(&tenure),
+            key: self.core.shards[at.shard].entries.lend(&tenure),
             tenure,
             since,
             deltas: Shown::new(DeltaList::new()),
@@ -149,6 +150,39 @@ where
             thread: 0,
         };
         (facts, held)
+    }
+
+    /// The holder makes what its deltas come to known of its key, instead of `before`, which it gets if it is known no more.
+    fn install(
+        &self,
+        at: At,
+        before: Option<&Object<V>>,
+        deltas: &mut Shown<V>,
+        garbage: &mut Garbage<V>,
+    ) -> Option<Object<V>> {
+        let shard = &self.core.shards[at.shard];
+        let newest = known_after(deltas);
+        let (was_known, is_known) = (before.is_some(), newest.is_some());
+        let new = match (before, newest) {
+            (None, None) => return None,
+            (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
+            (_, Some(newest)) if planted("a version owns nothing") => Some(shard.objects.index_of(newest)),
+            (_, Some(_)) => deltas.lend_newest(&shard.objects),
+            (_, None) => None,
+        };
+        let version = &shard.entries.get(at.index).version;
+        let installed = version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);
+        if installed.has_older {
+            self.core.keep_in_view(at, &mut garbage.objects, &epoch::pin());
+        }
+        pause_point("known: installed");
+        // Relaxed, both: only the count matters.
+        match (was_known, is_known) {
+            (false, true) => _ = shard.objects_known.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = shard.objects_known.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+        installed.before
     }
 
     /// The word said what the facts were; now it is known what they came to (an item that is void comes to nothing).
@@ -163,34 +197,6 @@ where
             }
         }
     }
-}
-
-/// The holder makes what its deltas come to known of its key, instead of `before`, which it gets if it is known no more.
-fn install<K, V>(
-    shard: &Shard<K, V>,
-    entry: &Entry<V>,
-    before: Option<&Object<V>>,
-    deltas: &mut Shown<V>,
-) -> Option<Object<V>> {
-    let newest = known_after(deltas);
-    let (was_known, is_known) = (before.is_some(), newest.is_some());
-    let new = match (before, newest) {
-        (None, None) => return None,
-        (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
-        (_, Some(newest)) if planted("a version owns nothing") => Some(shard.objects.index_of(newest)),
-        (_, Some(_)) => deltas.lend_newest(&shard.objects),
-        (_, None) => None,
-    };
-    let old = entry.version.replace(new).filter(|_| !planted("the version before is forgotten"));
-    let old = old.map(|old| chain::take_version(&shard.objects, old));
-    pause_point("known: installed");
-    // Relaxed, both: only the count matters.
-    match (was_known, is_known) {
-        (false, true) => _ = shard.objects_known.fetch_add(1, Ordering::Relaxed),
-        (true, false) => _ = shard.objects_known.fetch_sub(1, Ordering::Relaxed),
-        _ => {}
-    }
-    old
 }
 
 /// A fact of this number has been handed out.

@@ -204,7 +204,8 @@ where
                 Known::Store(_) => {
                     pin.release();
                     let taken = popping.taken.insert(taken);
-                    let before = self.ask_store(&self.shards[taken.at.shard].entries.lend(&taken.tenure));
+                    let before =
+                        self.ask_store(&self.core.shards[taken.at.shard].entries.lend(&taken.tenure));
                     pin.guard();
                     let taken = popping.taken.take().expect("just put there");
                     self.open_elsewhere(taken, before, &mut popping.garbage)
@@ -227,7 +228,7 @@ where
 
     /// A consumer takes the entry's facts. None: the handle is stale.
     pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken> {
-        let shard = &self.shards[at.shard];
+        let shard = &self.core.shards[at.shard];
         let entry = shard.entries.get(at.index);
         // Before the exchange: see E8.
         let since = self.marks.newest();
@@ -238,7 +239,7 @@ where
             if from_background && !word.is_background() && word.state() == word::State::Queued {
                 return None; // it has moved to the first line, and stands there
             }
-            let is_listing = self.replaces.oldest_open() != u64::MAX;
+            let is_listing = self.core.replaces.oldest_open() != u64::MAX;
             let late = planted("a lease raises too late");
             let grip = if is_listing && !late { shard.raise_settled(entry, word) } else { Ok(None) };
             let Ok(grip) = grip else { continue };
@@ -315,7 +316,7 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
 
 impl<K, V, S> DeltaFifo<K, V, S> {
     pub(super) fn shard_of_lease(&self, held: &Held<K, V>) -> &Shard<K, V> {
-        &self.shards[held.shard as usize]
+        &self.core.shards[held.shard as usize]
     }
 
     pub(super) fn entry_of_lease(&self, held: &Held<K, V>) -> &Entry<V> {
@@ -334,7 +335,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     fn bring_entry(&self, at: At) {
-        self.shards[at.shard].entries.prefetch(at.index);
+        self.core.shards[at.shard].entries.prefetch(at.index);
     }
 
     /// What the entry leads to, which should be near itself.
@@ -342,7 +343,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         if cfg!(delta_fifo_loom) {
             return;
         }
-        let shard = &self.shards[at.shard];
+        let shard = &self.core.shards[at.shard];
         let entry = shard.entries.get(at.index);
         let indices = [entry.version.index(), entry.word().newest()];
         indices.into_iter().flatten().for_each(|index| shard.objects.prefetch(index));

@@ -39,7 +39,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     pub(super) fn process_marks(&self) -> Option<Version> {
         let last = self.last_look.get();
         let still = last.filter(|last| {
-            let entry = self.shards[last.shard].entries.get(last.index);
+            let entry = self.core.shards[last.shard].entries.get(last.index);
             since(entry) == Some(last.since) || planted("the last look is for ever")
         });
         let through = still.map_or_else(|| self.look_at_all(), |behind| behind.since);
@@ -50,7 +50,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         // Before the entries: what comes while they are looked at is newer.
         let newest = self.marks.newest();
         let mut behind: Option<Behind> = None;
-        for (shard, of) in self.shards.iter().enumerate() {
+        for (shard, of) in self.core.shards.iter().enumerate() {
             of.entries.for_each(|index, entry| {
                 if let Some(since) = since(entry).filter(|since| *since < newest) {
                     // Of several the last: those that came first mostly end first.

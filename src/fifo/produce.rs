@@ -51,7 +51,7 @@ where
     S: BuildHasher + Send + Sync,
 {
     pub(super) fn change_one(&self, mut change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
-        if self.closing.is_closed() {
+        if self.core.closing.is_closed() {
             // Before the transform: the value comes back as it was.
             return Err(ChangeError { kind: ChangeErrorKind::Closed, change });
         }
@@ -66,7 +66,7 @@ where
         let mut offer = self.prepare(change);
         loop {
             let guard = epoch::pin();
-            self.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
+            self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
             match self.offer(&mut offer, &guard) {
                 Offered::Taken(link) => {
                     if let Some(link) = link {
@@ -90,7 +90,7 @@ where
         changes: impl IntoIterator<Item = Change<K, V>>,
     ) -> Result<(), ChangeAllError<K, V>> {
         let mut changes: Vec<Change<K, V>> = changes.into_iter().collect();
-        if self.closing.is_closed() && !changes.is_empty() {
+        if self.core.closing.is_closed() && !changes.is_empty() {
             let kind = ChangeErrorKind::Closed;
             return Err(ChangeAllError { kind, index: 0, rest: changes, at: 0 });
         }
@@ -119,7 +119,7 @@ where
     fn prepare(&self, change: Change<K, V>) -> Offer<K, V> {
         let (kind, key, value) = change.into_parts();
         let hash = self.hash(&key);
-        self.shards[self.shard_of(hash)].prefetch_bucket(hash);
+        self.core.shards[self.shard_of(hash)].prefetch_bucket(hash);
         let stored = match self.known {
             Known::None => Some(false),
             Known::Inside | Known::Store(_) => None,
@@ -134,7 +134,7 @@ where
             let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: Vec::new() };
             let end = offers.len().min(at + STRETCH);
             for offer in &offers[at..end] {
-                self.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
+                self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
             }
             let mut ask = false;
             while at < end && !ask {
@@ -160,7 +160,7 @@ where
 
     fn offer(&self, offer: &mut Offer<K, V>, guard: &Guard) -> Offered {
         // Under the guard: see `close`.
-        if self.closing.is_closed() && !planted("nobody looks under the guard") {
+        if self.core.closing.is_closed() && !planted("nobody looks under the guard") {
             return Offered::Closed;
         }
         pause_point("offer: not closed");
@@ -169,17 +169,17 @@ where
             shard,
             hash: offer.hash,
             key: PushKey::Callers(&mut offer.key),
-            fact: Fact::change(offer.kind, self.replaces.newest()),
+            fact: Fact::change(offer.kind, self.core.replaces.newest()),
             rule: if offer.kind.is_deletion() { Rule::Deletion(offer.stored) } else { Rule::Always },
             since: self.marks.newest(),
-            cell: Some(self.shards[shard].objects.draft(offer.value.take())),
+            cell: Some(self.core.shards[shard].objects.draft(offer.value.take())),
             // The caller drops it under no guard.
             value: &mut offer.value,
             wanted: true,
         };
         match self.push(&mut push, guard) {
             Pushed::Done { link, .. } => {
-                if self.replaces.change() {
+                if self.core.replaces.change() {
                     self.wake_watchers();
                 }
                 Offered::Taken(link)
@@ -190,7 +190,7 @@ where
 
     /// What was merged away is dropped by consumers. Where none come, whoever merges drops it: so what waits is bounded.
     pub(super) fn tidy_if_left_alone(&self, hash: u64) {
-        let shard = &self.shards[self.shard_of(hash)];
+        let shard = &self.core.shards[self.shard_of(hash)];
         if shard.objects.dead_backlog() > BACKLOG {
             shard.objects.bury_dead();
         }

@@ -141,7 +141,7 @@ impl Drop for Counted<'_> {
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Appends the fact as its rule says. Runs the key's `Eq`; if that panics nothing has happened.
     pub(super) fn push(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> Pushed {
-        let shard = &self.shards[push.shard];
+        let shard = &self.core.shards[push.shard];
         let mut counted = Counted::new(&shard.came.keys);
         // Repeats when another producer has made the entry, or its lease has just ended: those have gone on.
         loop {
@@ -236,7 +236,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if word.state() == State::Idle {
                 let late = planted("a mark is read after the change");
                 entry.begin_since(if late { self.marks.newest() } else { push.since });
-                if self.is_only_asked_for(word) {
+                if self.core.is_only_asked_for(word) {
                     // Relaxed: only the count matters.
                     shard.asked.fetch_sub(1, Ordering::Relaxed);
                 }

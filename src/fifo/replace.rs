@@ -52,7 +52,7 @@ where
 {
     pub(super) fn begin(&self, how: BeginReplace<'_>) -> Result<Ticket, BeginReplaceError> {
         let scope = scopes::find(&self.scopes, how.scope)?;
-        let begin = || match self.replaces.begin(scope, how.streaming) {
+        let begin = || match self.core.replaces.begin(scope, how.streaming) {
             Err(BeginReplaceError::ReplaceInProgress) if how.wait => None,
             begun => Some(begun.map(Ticket)),
         };
@@ -95,7 +95,7 @@ where
     pub(super) fn commit_streamed(&self, ticket: Ticket) -> Result<Awaited, CommitError> {
         let running = Running { queue: self, open: ticket.0, ended: false };
         let sweep = self.prepare_sweep(&running.open).map_err(CommitError::ListKeys)?;
-        if !self.replaces.begin_commit(&running.open) {
+        if !self.core.replaces.begin_commit(&running.open) {
             return Err(CommitError::Closed);
         }
         Ok(self.finish_replace(running, sweep, Panics::default()))
@@ -144,7 +144,7 @@ where
             fact: self.fact_of(kind, number),
             rule: Rule::Item(number),
             since: self.marks.newest(),
-            cell: Some(self.shards[shard].objects.draft(item.value.take())),
+            cell: Some(self.core.shards[shard].objects.draft(item.value.take())),
             value: &mut item.value,
             wanted: true,
         };
@@ -155,7 +155,7 @@ where
     /// appended.
     pub(super) fn push_owing(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> bool {
         let owed = Owed { queue: self, number: push.fact.debt };
-        self.replaces.owe(push.fact.debt);
+        self.core.replaces.owe(push.fact.debt);
         let pushed = self.push(push, guard);
         std::mem::forget(owed);
         match pushed {
@@ -170,7 +170,7 @@ where
     }
 
     pub(super) fn fact_of(&self, kind: RawKind, number: u64) -> Fact {
-        let background = self.background_initial && self.replaces.is_first(number);
+        let background = self.background_initial && self.core.replaces.is_first(number);
         Fact::listed(kind, number, background)
     }
 
@@ -183,8 +183,8 @@ where
     ) -> Awaited {
         self.sweep(&running.open, sweep, &mut panics);
         // Somebody may wait in any case: see `replace_ended`.
-        let _ = self.replaces.commit(&running.open);
-        if self.closing.is_discarding() {
+        let _ = self.core.replaces.commit(&running.open);
+        if self.core.closing.is_discarding() {
             self.discard();
         }
         self.replace_ended();
@@ -212,15 +212,15 @@ impl<K: Hash + Eq, V, S> Drop for Owed<'_, K, V, S> {
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     pub(super) fn abort_replace(&self, open: &Open) {
-        if self.replaces.abort(open).is_made() {
+        if self.core.replaces.abort(open).is_made() {
             self.replace_ended();
         }
     }
 
     /// Forgets what was kept for the sake of open replaces, and wakes who waited for their end.
     fn replace_ended(&self) {
-        self.forget_unasked();
-        if self.closing.is_closed() {
+        self.core.forget_unasked();
+        if self.core.closing.is_closed() {
             self.wake_consumers(usize::MAX);
         }
         self.wake_watchers();

@@ -92,7 +92,7 @@ where
             fact: self.fact_of(RawKind::Tombstone, number),
             rule: Rule::Swept { number, stored },
             since: self.marks.newest(),
-            cell: Some(self.shards[shard].objects.draft(None)),
+            cell: Some(self.core.shards[shard].objects.draft(None)),
             value: &mut None,
             wanted: true,
         };
@@ -100,7 +100,7 @@ where
     }
 
     pub(super) fn resync_all(&self) -> Result<usize, ResyncError> {
-        if self.closing.is_closed() {
+        if self.core.closing.is_closed() {
             return Err(ResyncError::Closed);
         }
         let mut count = 0;
@@ -146,7 +146,7 @@ where
         let mut key = Some(key);
         let resynced = match known {
             true => self.resync_hashed(hash, PushKey::Callers(&mut key)),
-            false => (!self.closing.is_closed()).then_some(false),
+            false => (!self.core.closing.is_closed()).then_some(false),
         };
         resynced.ok_or_else(|| ResyncKeyError { key: key.expect("the queue has not taken it") })
     }
@@ -156,7 +156,7 @@ where
         let shard = self.shard_of(hash);
         let guard = epoch::pin();
         // Under the guard: see `close`.
-        if self.closing.is_closed() {
+        if self.core.closing.is_closed() {
             return None;
         }
         let mut push = Push {
@@ -166,7 +166,7 @@ where
             fact: Fact::resync(self.background_resync),
             rule: Rule::Resync,
             since: self.marks.newest(),
-            cell: Some(self.shards[shard].objects.draft(None)),
+            cell: Some(self.core.shards[shard].objects.draft(None)),
             value: &mut None,
             wanted: true,
         };
@@ -181,7 +181,7 @@ where
                 }
                 #[cfg(test)]
                 if let (false, Some(carrier)) = (appended, push.fact.carrier) {
-                    drop(super::chain::take_version(&self.shards[shard].objects, carrier));
+                    drop(super::chain::take_version(&self.core.shards[shard].objects, carrier));
                 }
                 Some(appended)
             }
@@ -192,14 +192,14 @@ where
     /// For a broken twin: the object that is known now, to be a fact's.
     #[cfg(test)]
     fn carry(&self, push: &Push<'_, K, V>, guard: &epoch::Guard) -> Option<crate::slab::Index> {
-        let shard = &self.shards[push.shard];
+        let shard = &self.core.shards[push.shard];
         let entry = shard.entries.get(shard.find_entry(push.hash, push.key.get(), guard)?);
-        Some(super::chain::keep(&shard.objects, entry.version.object(&shard.objects)?))
+        Some(super::chain::keep(&shard.objects, entry.version.object(&shard.objects, &self.core.epochs)?))
     }
 
     /// The keys of all entries that are wanted, a few at a time.
     fn keys(&self, wanted: impl Fn(&Entry<V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K, V>>)) {
-        for shard in &self.shards {
+        for shard in &self.core.shards {
             let pick = |index, slot: &Slot<K, V>, guard: &epoch::Guard| {
                 let entry = slot.head();
                 let is_met = entry.word().state() != State::Retired && wanted(entry);

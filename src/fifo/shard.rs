@@ -51,20 +51,6 @@ pub(super) struct Shard<K, V> {
 pub(super) struct Changed;
 
 impl<K: Hash + Eq, V> Shard<K, V> {
-    pub(super) fn new() -> Self {
-        Shard {
-            came: CachePadded::new(Came { keys: AtomicU64::new(0) }),
-            gone: CachePadded::new(Gone { taken: AtomicU64::new(0), ended: AtomicU64::new(0) }),
-            merged: AtomicU64::new(0),
-            objects_known: AtomicUsize::new(0),
-            asked: AtomicUsize::new(0),
-            table: Table::new(),
-            entries: Entries::new(),
-            limbo: Limbo::new(),
-            objects: Pool::new(),
-        }
-    }
-
     /// The entry of a key, which may be retired by now. Runs the key's `Eq`.
     pub(super) fn find_entry(&self, hash: u64, key: &K, guard: &Guard) -> Option<Index> {
         self.table.find(self.entries.slots(), hash, |slot| *Entries::key_met(slot, guard) == *key, guard)
@@ -96,9 +82,27 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         };
         self.table.insert(slots, hash, index, |slot| *Entries::key_met(slot, guard) == *key, len, guard)
     }
+}
+
+impl<K, V> Shard<K, V> {
+    pub(super) fn new() -> Self {
+        Shard {
+            came: CachePadded::new(Came { keys: AtomicU64::new(0) }),
+            gone: CachePadded::new(Gone { taken: AtomicU64::new(0), ended: AtomicU64::new(0) }),
+            merged: AtomicU64::new(0),
+            objects_known: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            table: Table::new(),
+            entries: Entries::new(),
+            limbo: Limbo::new(),
+            objects: Pool::new(),
+        }
+    }
 
     /// Unlinks an entry that the caller has retired (E6).
     pub(super) fn retire_entry(&self, index: Index, guard: &Guard) {
+        // At most one, of nothing.
+        self.entries.get(index).version.dismantle(&self.objects).for_each(drop);
         if planted("an entry is handed over before it is unlinked") {
             self.limbo.retire(self.entries.slots(), index, guard);
             self.table.remove(self.entries.slots(), index, guard);
@@ -107,9 +111,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.table.remove(self.entries.slots(), index, guard);
         self.limbo.retire(self.entries.slots(), index, guard);
     }
-}
 
-impl<K, V> Shard<K, V> {
     /// What `pick` makes of the next few entries from a position on, and where to go on.
     pub(super) fn stretch<T>(
         &self,

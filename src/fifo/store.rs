@@ -18,7 +18,7 @@ use super::resync::Hashed;
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// Whether the queue keeps the known objects itself.
     pub(super) fn keeps_known(&self) -> bool {
-        matches!(self.known, Known::Inside)
+        self.core.keeps_known
     }
 
     /// Tells the error hook, whose panics end here.

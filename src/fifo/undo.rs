@@ -15,8 +15,8 @@ use super::word::Newest;
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Puts back what a pop has taken, as if nobody had seen it, but for its place in line: that is the tail.
     pub(super) fn untake(&self, mut taken: Taken, guard: &Guard) {
-        let entry = self.shards[taken.at.shard].entries.get(taken.at.index);
-        let facts = taken.facts.into_facts(&self.shards[taken.at.shard].objects);
+        let entry = self.core.shards[taken.at.shard].entries.get(taken.at.index);
+        let facts = taken.facts.into_facts(&self.core.shards[taken.at.shard].objects);
         let (newest, background) = (taken.newest, taken.background);
         entry.own(&mut taken.tenure, |own| match &mut own.given_back {
             Some(given_back) => given_back.facts.extend(facts),
@@ -46,7 +46,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         };
         let (newest, background) = (given_back.newest(), given_back.background);
         let shard = held.shard as usize;
-        let entry = self.shards[shard].entries.get(held.tenure.index());
+        let entry = self.core.shards[shard].entries.get(held.tenure.index());
         entry.own(&mut held.tenure, |own| own.given_back = Some(Box::new(given_back)));
         self.bring_back(shard, held.tenure, newest, background, true, guard);
     }
@@ -60,7 +60,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         in_front: bool,
         guard: &Guard,
     ) {
-        if self.closing.is_discarding() {
+        if self.core.closing.is_discarding() {
             return self.discard_untaken(shard, tenure);
         }
         let Some(link) = self.end_given_back(shard, tenure, newest, background, None) else { return };

@@ -1,55 +1,336 @@
-//! What is known of a key: its object, for the lease holder to change and for everybody to read.
+//! What is known of a key: its newest version, for the lease holder to change and for everybody to read, and older ones that
+//! snapshots still show.
+//!
+//! ```text
+//!  entry           cell                 cell                 cell
+//!  version ──────▶ newest, epoch 9 ───▶ older, epoch 7 ───▶ oldest, epoch 3
+//!                  └ snapshots from 9 on   └ 7 and 8           └ 3 to 6
+//! ```
+//!
+//! A version is the cell of its object, in whose head it has its stamp and its link where the fact had other things before. One
+//! of nothing (the key was deleted) has a cell without a value.
 //!
 //! # Invariants
 //!
-//! - **V1, holder.** Only the key's lease holder changes a version, so there is one writer at a time.
-//! - **V2, owner.** A version owns a reference to its object. Whoever replaces it gets that reference.
-//! - **V3, hold and check.** A reader takes a reference of whatever object stands in the cell, and then looks whether the
-//!   version still names that cell. If it does, the object is the key's: while the reader holds the cell it is not recycled,
-//!   so it was not when it was held either, unless the very cell came back as an object of the same key; which is just as
-//!   good.
+//! - **V1, holder.** Only the key's lease holder installs a version, so there is one installer at a time. Whoever has retired
+//!   an entry, or drops the queue, is as good.
+//! - **V2, owner.** The entry owns a reference to its newest version, each version in the chain one to the next older.
+//!   Whoever takes a version out of the chain gets that reference: one, since it takes a store that nobody else may do, or an
+//!   exchange that one wins.
+//! - **V3, hold and check.** A reader takes a reference of whatever stands in a cell, and then looks whether the link by which it
+//!   came still leads there. If it does, what it holds is the version that was meant: while it holds the cell that is not
+//!   recycled, so it was not when it was held either, unless the very cell came back as a version of the same key; which is
+//!   just as good.
+//! - **V4, stamp.** A version is installed without one. The installer stamps it with the current epoch before it does anything
+//!   else; so does everybody who meets it, before anything is made of it. Only the newest version can be without.
+//! - **V5, decided once.** A link to the version before is UNDECIDED until the installer, who has stamped the new one, knows
+//!   whether a snapshot shows the old one. Until then nobody else changes that link.
+//! - **V6, taken out.** A version that no snapshot shows, nor ever will, is taken out of the chain: first its own link is
+//!   MARKED, from when on it never changes, then the link that leads to it is exchanged for its own. So what a marked link leads
+//!   to is in the chain as long as what leads to the marked version is unmarked and unchanged.
 
-use crate::delta::Object;
+use crate::delta::{FactHead, Object};
 use crate::slab::Index;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::hint::spin_loop;
-use crate::sync::{pause_point, planted};
+use crate::sync::{fence_after_rmw, pause_point, planted};
 
 use super::Objects;
+use super::chain;
+use super::epochs::Epochs;
 
+/// The index of the newest version, and two flags.
 #[derive(Default)]
 pub(super) struct Version(AtomicU32);
 
+/// Two bits that no index has (see `slab`).
+const INDEX: u32 = u32::MAX >> 2;
+/// The newest version is of nothing.
+const ABSENT: u32 = 1 << 30;
+/// See `aged.rs`, G1.
+const AGED: u32 = 1 << 31;
+
+/// Of a link: V5.
+const UNDECIDED: u32 = 1 << 30;
+/// Of a link: V6.
+const MARKED: u32 = 1 << 31;
+
+/// No epoch.
+const NO_STAMP: u64 = 0;
+
+fn index(link: u32) -> Option<Index> {
+    Index::new(link & INDEX)
+}
+
+fn older(head: &FactHead) -> &AtomicU32 {
+    &head.carrier
+}
+
+/// V4.
+fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
+    // Acquire: pairs with the exchange below (Release); who reads a stamp has seen what its writer saw of epochs.
+    let stamp = head.debt.load(Ordering::Acquire);
+    if stamp != NO_STAMP {
+        return stamp;
+    }
+    // Pairs with the fence in `Epochs::begin` (P2).
+    match after_rmw {
+        _ if planted("no fence before a stamp") => {}
+        true => fence_after_rmw(),
+        false => fence(Ordering::SeqCst),
+    }
+    let now = epochs.now();
+    pause_point("version: about to be stamped");
+    // AcqRel, Acquire: see above. It fails if somebody else has stamped it, whose stamp counts.
+    match head.debt.compare_exchange(NO_STAMP, now, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => now,
+        Err(stamp) => stamp,
+    }
+}
+
+/// What an installation came to.
+pub(super) struct Installed<V> {
+    /// The object before, if there was one.
+    pub(super) before: Option<Object<V>>,
+    /// There are older versions now, which somebody else has to look at later.
+    pub(super) has_older: bool,
+}
+
 impl Version {
+    fn load(&self) -> u32 {
+        // Acquire: pairs with `exchange` (Release); publishes the version.
+        self.0.load(Ordering::Acquire)
+    }
+
     /// The cell of the object, if one is known.
     pub(super) fn index(&self) -> Option<Index> {
-        // Acquire: pairs with `replace` (Release); publishes the object.
-        Index::new(self.0.load(Ordering::Acquire))
+        let newest = self.load();
+        index(newest).filter(|_| newest & ABSENT == 0)
     }
 
     pub(super) fn exists(&self) -> bool {
         self.index().is_some()
     }
 
-    /// V3. Lock-free: repeats when the object has changed in between, which is a lease that has gone on.
-    pub(super) fn object<V>(&self, objects: &Objects<V>) -> Option<Object<V>> {
+    /// The object. V3. Lock-free: repeats when the object has changed in between, which is a lease that has gone on.
+    pub(super) fn object<V>(&self, objects: &Objects<V>, epochs: &Epochs) -> Option<Object<V>> {
+        let held = self.hold_newest(objects)?;
+        stamp(held.head(), epochs, false);
+        held.value().is_some().then_some(held)
+    }
+
+    fn hold_newest<V>(&self, objects: &Objects<V>) -> Option<Object<V>> {
         loop {
-            let index = self.index()?;
+            let newest = self.load();
+            let index = index(newest)?;
             pause_point("version: read");
-            if let Some(object) = objects.hold(index) {
-                pause_point("version: object held");
-                if self.index() == Some(index) || planted("a version is looked at once") {
-                    return Some(object);
-                }
+            if let Some(held) = hold(objects, index, &self.0, newest) {
+                return Some(held);
             }
-            // Models let a thread read an old value for ever.
-            spin_loop();
         }
     }
 
-    /// V1, V2: the caller is the holder, hands over a reference, and gets the one that the version had.
-    pub(super) fn replace(&self, with: Option<Index>) -> Option<Index> {
-        // AcqRel: pairs with `index` (Acquire), publishes the object; and takes over the reference to the old one.
-        Index::new(self.0.swap(with.map_or(0, Index::get), Ordering::AcqRel))
+    /// The object as of an epoch that is watched. V3, V6. Lock-free: repeats when the key's versions have changed in between.
+    pub(super) fn object_at<V>(
+        &self,
+        objects: &Objects<V>,
+        epochs: &Epochs,
+        epoch: u64,
+    ) -> Option<Object<V>> {
+        'newest: loop {
+            // What leads to the version that is looked at: a link that is not marked, in a version that is held, or this.
+            let mut newer = None::<Object<V>>;
+            let mut link = self.load();
+            let mut next = index(link);
+            loop {
+                let place = newer.as_ref().map_or(&self.0, |newer| older(newer.head()));
+                pause_point("version: link read");
+                let Some(held) = hold(objects, next?, place, link) else { continue 'newest };
+                if stamp(held.head(), epochs, false) <= epoch {
+                    return held.value().is_some().then_some(held);
+                }
+                // Acquire: pairs with the exchanges of links (Release); publishes the older version.
+                let its = older(held.head()).load(Ordering::Acquire);
+                next = index(its);
+                if its & MARKED == 0 || planted("a marked link is trusted") {
+                    (newer, link) = (Some(held), its);
+                }
+            }
+        }
     }
+
+    /// V1, V2: the caller is the holder, and hands over a reference to the new object, if there is one. `garbage` gets what no
+    /// snapshot shows any more, but for the object before.
+    pub(super) fn install<V>(
+        &self,
+        objects: &Objects<V>,
+        epochs: &Epochs,
+        object: Option<Index>,
+        garbage: &mut impl Extend<Object<V>>,
+    ) -> Installed<V> {
+        let cell = object.unwrap_or_else(|| objects.draft(None).publish());
+        let new = cell.get() | if object.is_some() { 0 } else { ABSENT };
+        let head = objects.head(cell);
+        // Relaxed: all but the AGED flag is the holder's to change.
+        let newest = self.0.load(Ordering::Relaxed);
+        let before = index(newest);
+        // Relaxed, both: published by the exchange.
+        head.debt.store(NO_STAMP, Ordering::Relaxed);
+        older(head).store(before.map_or(0, |before| before.get() | UNDECIDED), Ordering::Relaxed);
+        self.exchange(new);
+        pause_point("version: installed");
+        let stamp = stamp(head, epochs, true);
+        match before {
+            None => Installed { before: None, has_older: false },
+            Some(before) => {
+                let existed = newest & ABSENT == 0;
+                self.decide(objects, epochs, (head, stamp), (before, existed), garbage)
+            }
+        }
+    }
+
+    /// Puts another index in, whatever becomes of the AGED flag meanwhile.
+    fn exchange(&self, new: u32) {
+        // Relaxed: the exchange says whether it is still so.
+        let mut now = self.0.load(Ordering::Relaxed);
+        // Release: pairs with `load` (Acquire), publishes the version. Fails if the flag was put on or taken off.
+        while let Err(other) =
+            self.0.compare_exchange(now, now & AGED | new, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            now = other;
+        }
+    }
+
+    /// V5.
+    fn decide<V>(
+        &self,
+        objects: &Objects<V>,
+        epochs: &Epochs,
+        (new, stamp): (&FactHead, u64),
+        (before, existed): (Index, bool),
+        garbage: &mut impl Extend<Object<V>>,
+    ) -> Installed<V> {
+        let old = objects.head(before);
+        // Relaxed: by V5 nobody takes the old one away, and its stamp was there before the holder's lease or is the holder's.
+        let (since, is_last) =
+            (old.debt.load(Ordering::Relaxed), older(old).load(Ordering::Relaxed) & INDEX == 0);
+        debug_assert_ne!(since, NO_STAMP, "V4");
+        pause_point("version: about to be decided");
+        if is_last && !(existed && epochs.is_watched(since, stamp)) {
+            // Release: who finds the old one's cell recycled finds this link changed.
+            older(new).store(0, Ordering::Release);
+            let old = chain::take_version(objects, before);
+            let old = (!planted("the version before is forgotten")).then_some(old);
+            return Installed { before: old.filter(|_| existed), has_older: false };
+        }
+        let old = chain::share_version(objects, before);
+        // Release: as above. From here on others may take it out.
+        older(new).store(before.get(), Ordering::Release);
+        pause_point("version: decided");
+        self.trim(objects, epochs, garbage);
+        let has_older = self.has_older(objects);
+        Installed { before: Some(old).filter(|_| existed), has_older }
+    }
+
+    /// V6: takes out what no snapshot shows. Lock-free: repeats when others have changed the chain.
+    pub(super) fn trim<V>(
+        &self,
+        objects: &Objects<V>,
+        epochs: &Epochs,
+        garbage: &mut impl Extend<Object<V>>,
+    ) {
+        'newest: loop {
+            let Some(mut newer) = self.hold_newest(objects) else { return };
+            let (mut until, mut is_newest) = (stamp(newer.head(), epochs, false), true);
+            loop {
+                let place = older(newer.head());
+                // Acquire: as in `object_at`.
+                let link = place.load(Ordering::Acquire);
+                let Some(at) = index(link).filter(|_| link & UNDECIDED == 0) else {
+                    let says_nothing = link & INDEX == 0 && !is_newest && newer.value().is_none();
+                    garbage.extend([newer]);
+                    if says_nothing {
+                        continue 'newest;
+                    }
+                    return;
+                };
+                pause_point("trim: link read");
+                let held = if link & MARKED == 0 { hold(objects, at, place, link) } else { None };
+                let Some(held) = held else {
+                    garbage.extend([newer]);
+                    continue 'newest;
+                };
+                let since = stamp(held.head(), epochs, false);
+                // Relaxed: one that ends the chain does so for good.
+                let is_last = older(held.head()).load(Ordering::Relaxed) & INDEX == 0;
+                let says_nothing = is_last && held.value().is_none();
+                if epochs.is_watched(since, until) && !says_nothing {
+                    garbage.extend([std::mem::replace(&mut newer, held)]);
+                    (until, is_newest) = (since, false);
+                    continue;
+                }
+                let its = if planted("what is taken out is not marked") {
+                    older(held.head()).load(Ordering::Acquire)
+                } else {
+                    // AcqRel: takes over, and passes on, what the link publishes.
+                    older(held.head()).fetch_or(MARKED, Ordering::AcqRel)
+                };
+                pause_point("trim: marked");
+                // AcqRel: as above. It fails if somebody else has taken the version out, or is taking out the newer one.
+                let taken = place.compare_exchange(link, its & INDEX, Ordering::AcqRel, Ordering::Relaxed);
+                garbage.extend([held]);
+                if taken.is_err() {
+                    garbage.extend([newer]);
+                    continue 'newest;
+                }
+                garbage.extend([chain::take_version(objects, at)]);
+            }
+        }
+    }
+
+    /// Whether there is more than the newest version.
+    pub(super) fn has_older<V>(&self, objects: &Objects<V>) -> bool {
+        let newest = self.hold_newest(objects);
+        // Relaxed: of that moment; ordered by the fences of those who ask.
+        newest.is_some_and(|newest| older(newest.head()).load(Ordering::Relaxed) & INDEX != 0)
+    }
+
+    /// Puts the AGED flag on. Whether this call did.
+    pub(super) fn set_aged(&self) -> bool {
+        // AcqRel: pairs with `clear_aged`: who finds the flag on leaves the key to whoever takes it off.
+        self.0.fetch_or(AGED, Ordering::AcqRel) & AGED == 0
+    }
+
+    /// Takes it off. What was installed by those who found it on is visible.
+    pub(super) fn clear_aged(&self) {
+        // AcqRel: see above.
+        self.0.fetch_and(!AGED, Ordering::AcqRel);
+    }
+
+    /// Takes the versions out, newest first, when nobody installs any more and no snapshot shows the old ones.
+    pub(super) fn dismantle<V>(&self, objects: &Objects<V>) -> impl Iterator<Item = Object<V>> {
+        // Relaxed: only the holder's steps before it count, which the caller has seen.
+        let mut next = index(self.0.load(Ordering::Relaxed));
+        self.exchange(0);
+        std::iter::from_fn(move || {
+            let version = chain::take_version(objects, next?);
+            // Acquire: as in `object_at`.
+            next = index(older(version.head()).load(Ordering::Acquire));
+            Some(version)
+        })
+    }
+}
+
+/// V3: what stands in a cell, if `place` still says that it is what is meant.
+fn hold<V>(objects: &Objects<V>, at: Index, place: &AtomicU32, link: u32) -> Option<Object<V>> {
+    if let Some(held) = objects.hold(at) {
+        pause_point("version: object held");
+        // Acquire: it is looked at after the cell is held.
+        if place.load(Ordering::Acquire) == link || planted("a version is looked at once") {
+            return Some(held);
+        }
+    }
+    // Models let a thread read an old value for ever.
+    spin_loop();
+    None
 }

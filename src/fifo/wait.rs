@@ -74,7 +74,7 @@ where
 
     /// How long a consumer may sleep: a delay may end, or a seal come, for which nobody wakes it.
     fn sleep_until(&self, deadline: Deadline) -> Deadline {
-        let sealing = self.closing.is_closed() && !self.closing.is_sealed();
+        let sealing = self.core.closing.is_closed() && !self.core.closing.is_sealed();
         let poll = sealing.then(|| Instant::now() + SEAL_POLL);
         let until = deadline.or_at(self.delays.earliest());
         until.or_at(poll)
@@ -118,14 +118,19 @@ where
     }
 
     fn look<T>(&self, take: impl Fn(u32) -> Option<T>, thread: u32) -> Option<Look<T>> {
-        if let Some(leased) = take(thread) {
-            if self.closing.is_closed() && self.is_finished() {
+        let mut leased = take(thread);
+        // There is time for what snapshots have left.
+        while leased.is_none() && self.core.sweep_if_due() {
+            leased = take(thread);
+        }
+        if let Some(leased) = leased {
+            if self.core.closing.is_closed() && self.is_finished() {
                 // The last one: nobody else has anything to wait for.
                 self.wake_consumers(usize::MAX);
             }
             return Some(Look::Leased(leased));
         }
-        let closed = self.closing.is_closed() && self.closing.hasten();
+        let closed = self.core.closing.is_closed() && self.core.closing.hasten();
         (closed && self.is_finished()).then_some(Look::Closed)
     }
 
@@ -160,7 +165,8 @@ where
 
     /// Being drained needs the seal, for which nobody wakes anybody.
     fn seal_poll(&self, awaited: Awaited) -> Option<Instant> {
-        let waits = awaited == Awaited::Drained && self.closing.is_closed() && !self.closing.is_sealed();
+        let waits =
+            awaited == Awaited::Drained && self.core.closing.is_closed() && !self.core.closing.is_sealed();
         waits.then(|| Instant::now() + SEAL_POLL)
     }
 
@@ -179,10 +185,10 @@ where
     pub(super) fn check_now(&self, awaited: Awaited) -> Option<Result<(), Closed>> {
         let (reached, lost) = match awaited {
             Awaited::Synced => {
-                let closed = self.closing.is_closed() && !self.replaces.running();
-                (self.replaces.synced(), closed && !self.replaces.can_sync())
+                let closed = self.core.closing.is_closed() && !self.core.replaces.running();
+                (self.core.replaces.synced(), closed && !self.core.replaces.can_sync())
             }
-            Awaited::Replace(number) => match self.replaces.is_complete(number) {
+            Awaited::Replace(number) => match self.core.replaces.is_complete(number) {
                 Some(complete) => (complete, false),
                 None => (false, true),
             },
@@ -203,17 +209,17 @@ where
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// How many keys are in line, dirty or delayed.
     pub(super) fn pending_len_now(&self) -> usize {
-        self.shards.iter().map(Shard::pending).sum()
+        self.core.shards.iter().map(Shard::pending).sum()
     }
 
     /// Whether a pop has nothing more to wait for.
     pub(super) fn is_finished(&self) -> bool {
-        let running = self.replaces.running() && !planted("closed does not wait for a list");
-        self.closing.is_sealed() && !running && self.agree(|gone| &gone.taken)
+        let running = self.core.replaces.running() && !planted("closed does not wait for a list");
+        self.core.closing.is_sealed() && !running && self.agree(|gone| &gone.taken)
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.closing.hasten() && !self.replaces.running() && self.agree(|gone| &gone.ended)
+        self.core.closing.hasten() && !self.core.replaces.running() && self.agree(|gone| &gone.ended)
     }
 
     /// Whether there was a moment when everything that has come had got so far. Both counters only rise and the second
@@ -221,8 +227,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     fn agree(&self, reached: impl Fn(&Gone) -> &AtomicU64) -> bool {
         // Acquire: pairs with `ended` (Release), and keeps the loads in this order.
         let reached: Vec<u64> =
-            self.shards.iter().map(|shard| reached(&shard.gone).load(Ordering::Acquire)).collect();
-        self.shards.iter().zip(reached).all(|(shard, reached)| {
+            self.core.shards.iter().map(|shard| reached(&shard.gone).load(Ordering::Acquire)).collect();
+        self.core.shards.iter().zip(reached).all(|(shard, reached)| {
             // Acquire: as above.
             shard.came.keys.load(Ordering::Acquire) == reached
         })
@@ -241,7 +247,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
                 Awaited::Synced => match entry.note.load(Ordering::Relaxed) {
                     0 => false,
                     MANY => true,
-                    number => self.replaces.is_first(number),
+                    number => self.core.replaces.is_first(number),
                 },
                 Awaited::Replace(number) => [number, MANY].contains(&entry.note.load(Ordering::Relaxed)),
                 Awaited::Mark(number) => entry.since.load(Ordering::Relaxed) < number,
@@ -253,6 +259,6 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 
     /// Every slot of an entry, whatever it is at the moment.
     pub(super) fn visit_entries(&self, mut f: impl FnMut(&Entry<V>)) {
-        self.shards.iter().for_each(|shard| shard.entries.for_each(|_, entry| f(entry)));
+        self.core.shards.iter().for_each(|shard| shard.entries.for_each(|_, entry| f(entry)));
     }
 }

@@ -63,6 +63,13 @@ impl<K: Ord + Send + 'static, V: Send + 'static> Map<K, V> {
         self.step().first_key_value().map(|(key, _)| *key)
     }
 
+    pub(crate) fn first_from(&self, from: &K) -> Option<K>
+    where
+        K: Copy,
+    {
+        self.step().range(from..).next().map(|(key, _)| *key)
+    }
+
     /// Nothing of loom's happens while this guard is alive: others would wait for it on the same thread.
     fn step(&self) -> MutexGuard<'_, BTreeMap<K, Arc<Node<V>>>> {
         // Relaxed: no edge. A write, since loom takes two loads for steps whose order does not matter.

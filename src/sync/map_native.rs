@@ -1,6 +1,8 @@
 //! An ordered map that any number of threads read and change without waiting: crossbeam's skip list, which frees
 //! through this crate's collector.
 
+use std::ops::Bound;
+
 use crossbeam_skiplist::base::SkipList;
 
 use super::epoch::{self, pin};
@@ -51,5 +53,14 @@ impl<K: Ord + Send + 'static, V: Send + 'static> Map<K, V> {
     {
         let guard = pin();
         self.0.front(guard.inner()).map(|entry| *entry.key())
+    }
+
+    /// The lowest key that is not below `from`.
+    pub(crate) fn first_from(&self, from: &K) -> Option<K>
+    where
+        K: Copy,
+    {
+        let guard = pin();
+        self.0.lower_bound(Bound::Included(from), guard.inner()).map(|entry| *entry.key())
     }
 }

@@ -147,7 +147,7 @@ mod bodies {
     /// The first half of the end of a lease, which stops there.
     fn stop_before_the_line(queue: &Fifo, lease: Lease<'_, Fifo>) -> ToLink {
         let held = lease.into_held();
-        let entry = queue.shards[0].entries.get(held.tenure.index());
+        let entry = queue.core.shards[0].entries.get(held.tenure.index());
         let (index, mut tenure) = (held.tenure.index(), held.tenure);
         loop {
             let word = entry.word();

@@ -25,10 +25,10 @@ mod bodies {
         queue.update_late(1, 0);
         let producer = queue.spawn(|queue| queue.update_late(2, 0));
         queue.update_late(3, 0);
-        queue.shards[0].objects.bury_dead();
+        queue.core.shards[0].objects.bury_dead();
         queue.update_late(4, 1);
         producer.join().unwrap();
-        let shard = &queue.shards[0];
+        let shard = &queue.core.shards[0];
         let guard = epoch::pin();
         let index = shard.find_entry(queue.hash(&KEY), &KEY, &guard).expect("it is pending");
         let entry = shard.entries.get(index);

@@ -52,7 +52,7 @@ fn sequences(kinds: &'static [(RawKind, bool)], debts: u64, max: u32) -> impl It
 }
 
 fn append(queue: &Queue, (kind, has_object, debt): Step, number: u32) {
-    queue.replaces.owe(debt);
+    queue.core.replaces.owe(debt);
     let hash = queue.hash(&KEY);
     let guard = epoch::pin();
     let (mut key, mut value) = (Some(KEY), None);
@@ -63,7 +63,7 @@ fn append(queue: &Queue, (kind, has_object, debt): Step, number: u32) {
         fact: Fact { kind, debt, ..Fact::resync(false) },
         rule: Rule::Always,
         since: 0,
-        cell: Some(queue.shards[0].objects.draft(has_object.then(|| Arc::new(number)))),
+        cell: Some(queue.core.shards[0].objects.draft(has_object.then(|| Arc::new(number)))),
         value: &mut value,
         wanted: true,
     };
@@ -128,8 +128,8 @@ fn check(steps: &[Step], known: bool, compression: Compression) {
     // Everything that was owed is completed once: nothing keeps a replace but that it is open.
     for replace in &open {
         let number = replace.0.number();
-        assert_eq!(queue.replaces.is_complete(number), Some(false), "{steps:?}");
-        assert!(queue.replaces.commit(&replace.0).is_made());
+        assert_eq!(queue.core.replaces.is_complete(number), Some(false), "{steps:?}");
+        assert!(queue.core.replaces.commit(&replace.0).is_made());
         assert_eq!(queue.check(Awaited::Replace(number)), Some(Ok(())), "{steps:?}");
     }
     assert_eq!((queue.pending_len(), queue.leased_len()), (0, 0));

@@ -266,8 +266,8 @@ fn who_goes_on_late_marks_no_later_generation() {
 /// How many entries are kept for the sake of a replace: as they say, and as is counted.
 fn kept(world: &World) -> (usize, usize) {
     let mut kept = 0;
-    world.queue.visit_entries(|entry| kept += usize::from(world.queue.is_only_asked_for(entry.word())));
-    (kept, world.queue.shards.iter().map(|shard| shard.asked.load(Ordering::SeqCst)).sum())
+    world.queue.visit_entries(|entry| kept += usize::from(world.queue.core.is_only_asked_for(entry.word())));
+    (kept, world.queue.core.shards.iter().map(|shard| shard.asked.load(Ordering::SeqCst)).sum())
 }
 
 /// The lease of a deletion that came after the replace began, and the replace.
@@ -282,9 +282,12 @@ fn deletion_asked_for(world: &Arc<World>) -> (OwnedLease<Queue>, OwnedReplace<Qu
 
 #[test]
 fn an_entry_that_is_kept_when_its_replace_ends_goes_with_whoever_sees_both() {
-    for point in
-        ["finish: before the exchange", "finish: kept for a replace", "finish: ended", "finish: counted"]
-    {
+    for point in [
+        "finish: before the exchange",
+        "finish: kept, as it is asked for",
+        "finish: ended",
+        "finish: counted",
+    ] {
         let world = Arc::new((PLAIN.world)());
         let (lease, replace) = deletion_asked_for(&world);
         let (ender, gate) = stop_in(&world, point, 0, |world| world.complete(lease));

@@ -2,26 +2,29 @@
 
 use std::sync::Arc;
 
+use crate::delta::Object;
 use crate::fifo::Objects;
 use crate::fifo::chain;
 use crate::fifo::entry::Entries;
+use crate::fifo::epochs::{Epochs, Moment};
 use crate::fifo::limbo::Limbo;
-use crate::fifo::version::Version;
+use crate::fifo::version::{Installed, Version};
 use crate::slab::Index;
 use crate::sync::epoch;
 use crate::sync::stopped::{Gate, stop_me_at};
 
 use super::stopped::{arrives, go_on};
 
-/// The objects of a shard, and one version.
+/// The objects of a shard, and the versions of one key.
 struct Known {
     objects: Objects<Arc<u8>>,
+    epochs: Epochs,
     version: Version,
 }
 
 impl Known {
     fn new() -> Self {
-        Known { objects: Objects::new(), version: Version::default() }
+        Known { objects: Objects::new(), epochs: Epochs::new(), version: Version::default() }
     }
 
     /// A reference that a version can own.
@@ -30,13 +33,30 @@ impl Known {
     }
 
     /// Makes it the known object, and lets go of the one before.
-    fn set(&self, object: Option<&Arc<u8>>) {
-        let old = self.version.replace(object.map(|object| self.keep(object)));
-        drop(old.map(|old| chain::take_version(&self.objects, old)));
+    fn set(&self, object: Option<&Arc<u8>>) -> Installed<Arc<u8>> {
+        let object = object.map(|object| self.keep(object));
+        self.version.install(&self.objects, &self.epochs, object, &mut Vec::new())
     }
 
     fn read(&self) -> Option<u8> {
-        self.version.object(&self.objects).map(|object| **object)
+        self.version.object(&self.objects, &self.epochs).map(|object| **object)
+    }
+
+    fn read_at(&self, moment: Moment) -> Option<u8> {
+        self.version.object_at(&self.objects, &self.epochs, moment.epoch()).map(|object| **object)
+    }
+
+    /// How many objects went.
+    fn trim(&self) -> usize {
+        let mut gone = Vec::<Object<Arc<u8>>>::new();
+        self.version.trim(&self.objects, &self.epochs, &mut gone);
+        gone.into_iter().filter_map(Object::into_inner).count()
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.version.dismantle(&self.objects).for_each(drop);
     }
 }
 
@@ -44,7 +64,10 @@ impl Known {
 fn v_of_nothing_there_is_no_object() {
     let known = Known::new();
     assert!(!known.version.exists());
-    assert_eq!((known.version.index(), known.read(), known.version.replace(None)), (None, None, None));
+    assert_eq!(
+        (known.version.index(), known.read(), known.version.has_older(&known.objects)),
+        (None, None, false)
+    );
 }
 
 #[test]
@@ -52,7 +75,7 @@ fn v2_the_version_owns_one_reference() {
     let known = Known::new();
     let (first, second) = (Arc::new(1), Arc::new(2));
     known.set(Some(&first));
-    let reader = known.version.object(&known.objects).expect("there is an object");
+    let reader = known.version.object(&known.objects, &known.epochs).expect("there is an object");
     known.set(Some(&second));
     assert_eq!((**reader, Arc::strong_count(&first)), (1, 2), "a reader's is the reader's");
     drop(reader);
@@ -61,9 +84,9 @@ fn v2_the_version_owns_one_reference() {
     let other = known.objects.draft(Some(Arc::new(9))).share();
     assert_eq!(known.read(), Some(2));
     drop(other);
-    let old = known.version.replace(None).expect("the second is handed back");
+    let old = known.set(None).before.expect("the second is handed back");
     assert_eq!((known.version.exists(), Arc::strong_count(&second)), (false, 2));
-    drop(chain::take_version(&known.objects, old));
+    drop(old);
     assert_eq!(Arc::strong_count(&second), 1);
 }
 
@@ -82,16 +105,61 @@ fn read_around(point: &'static str, meanwhile: impl FnOnce(&Known)) -> Option<u8
     assert!(arrives(&reader, &gate));
     meanwhile(&known);
     go_on(reader, &gate);
-    known.set(None);
     read.lock().unwrap().expect("it has read")
+}
+
+#[test]
+fn v4_a_snapshot_shows_what_was_there_when_it_began() {
+    let known = Known::new();
+    let before = known.epochs.begin();
+    let moments: Vec<_> = (1..=3_u8)
+        .map(|number| {
+            known.set(Some(&Arc::new(number)));
+            known.set(Some(&Arc::new(10 * number)));
+            known.epochs.begin()
+        })
+        .collect();
+    known.set(None);
+    let deleted = known.epochs.begin();
+    known.set(Some(&Arc::new(4)));
+    let shown = |known: &Known| moments.iter().map(|at| known.read_at(*at)).collect::<Vec<_>>();
+    assert_eq!(shown(&known), [Some(10), Some(20), Some(30)]);
+    assert_eq!((known.read_at(before), known.read_at(deleted), known.read()), (None, None, Some(4)));
+    // One version for each of them, and each goes with its snapshot.
+    assert_eq!(known.trim(), 0);
+    for (gone, moment) in [1, 0, 2].into_iter().map(|at| (at, moments[at])) {
+        known.epochs.end(moment);
+        assert_eq!(known.trim(), 1, "that of {gone}");
+    }
+    assert_eq!((known.read_at(before), known.read_at(deleted), known.read()), (None, None, Some(4)));
+    assert!(!known.version.has_older(&known.objects), "nothing behind it is as good as nothing");
+    assert_eq!(known.trim(), 0);
+}
+
+#[test]
+fn v6_a_key_that_changes_often_keeps_one_version_for_each_snapshot() {
+    let known = Known::new();
+    let objects: Vec<_> = (0..100_u8).map(Arc::new).collect();
+    let alive = || objects.iter().filter(|object| Arc::strong_count(object) > 1).count();
+    known.set(Some(&objects[0]));
+    let first = known.epochs.begin();
+    objects[1..50].iter().for_each(|object| drop(known.set(Some(object))));
+    assert_eq!(alive(), 2);
+    let second = known.epochs.begin();
+    objects[50..].iter().for_each(|object| drop(known.set(Some(object))));
+    assert_eq!((alive(), known.read_at(first), known.read_at(second)), (3, Some(0), Some(49)));
+    known.epochs.end(second);
+    // The next one finds out.
+    known.set(Some(&objects[3]));
+    assert_eq!((alive(), known.read_at(first)), (2, Some(0)));
 }
 
 #[test]
 fn v3_what_was_held_is_checked() {
     for point in ["version: read", "version: object held"] {
         assert_eq!(read_around(point, |_| ()), Some(1));
-        assert_eq!(read_around(point, |known| known.set(None)), None, "{point}");
-        assert_eq!(read_around(point, |known| known.set(Some(&Arc::new(2)))), Some(2), "{point}");
+        assert_eq!(read_around(point, |known| drop(known.set(None))), None, "{point}");
+        assert_eq!(read_around(point, |known| drop(known.set(Some(&Arc::new(2))))), Some(2), "{point}");
     }
 }
 

@@ -1,0 +1,171 @@
+//! The known objects as of one moment.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::sync::{Arc, OnceLock};
+
+use crate::fifo::core::Core;
+use crate::fifo::entry::{Entries, Slot};
+use crate::fifo::epochs::Moment;
+use crate::fifo::{DeltaFifo, mix, shard_of};
+use crate::known::{KnownObject, KnownView};
+use crate::sync::Arc as Shared;
+use crate::sync::epoch;
+
+use super::view::Stretches;
+
+/// The known objects of a [`DeltaFifo`] as of one moment.
+///
+/// A consistent cut: what was popped before it was taken is in it, and if the object of one pop is, so are those of all pops
+/// that had returned before that one began. Taking it costs **O(1)**, however many objects there are, and is lock-free, as
+/// are looking up, O(1) expected, and iterating, O(keys). [`len`](KnownView::len) counts the objects: O(keys) the first time, O(1)
+/// after that, also for clones. Cloning is wait-free.
+///
+/// It owns what it shows, and needs the queue no more, which may be gone. As long as it is held, the queue keeps of every key that
+/// changes the version that it shows, one for each key and snapshot at most. They go when it is dropped: that looks
+/// at up to 256 keys itself, and consumers at the others, 16 with each lease that ends and all of them when they find nothing in line.
+///
+/// Over a user's store it is what the store has: the handles of all objects, collected one by one, O(n), and no consistent cut.
+///
+/// ```
+/// use delta_fifo::{DeltaFifo, DeltaQueue, KnownView};
+///
+/// let queue = DeltaFifo::<&str, u32>::new();
+/// queue.add("a", 1)?;
+/// queue.pop()?.done();
+/// let snapshot = queue.snapshot();
+/// queue.update("a", 2)?;
+/// queue.pop()?.done();
+/// drop(queue);
+/// assert_eq!(snapshot.get(&"a"), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FifoSnapshot<K, V, S> {
+    inner: Arc<Inner<K, V>>,
+    hasher: Arc<S>,
+}
+
+enum Inner<K, V> {
+    Cut(Cut<K, V>),
+    Collected { table: HashMap<u64, Vec<KnownObject<K, V>>>, len: usize },
+}
+
+/// An epoch of the queue's own known objects.
+struct Cut<K, V> {
+    core: Shared<Core<K, V>>,
+    moment: Moment,
+    len: OnceLock<usize>,
+}
+
+impl<K, V> Drop for Cut<K, V> {
+    fn drop(&mut self) {
+        self.core.end_snapshot(self.moment);
+    }
+}
+
+impl<K, V> Cut<K, V> {
+    fn find<Q>(&self, hash: u64, key: &Q) -> Option<KnownObject<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let shards = &self.core.shards;
+        let shard = &shards[shard_of(hash, shards.len())];
+        let guard = epoch::pin();
+        let entries = &shard.entries;
+        let is_it = |slot: &Slot<K, V>| Entries::key_met(slot, &guard).borrow() == key;
+        let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
+        let version = &entries.get(index).version;
+        let object = version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())?;
+        Some(KnownObject::of_entry(entries.share(index, &guard), object))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
+        Stretches::new(&self.core, |shard, entry| {
+            entry.version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
+        })
+    }
+}
+
+impl<K, V, S> DeltaFifo<K, V, S>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher + Send + Sync,
+{
+    pub(in crate::fifo) fn take_snapshot(&self) -> FifoSnapshot<K, V, S> {
+        let inner = match self.keeps_known() {
+            true => Inner::Cut(Cut {
+                moment: self.core.epochs.begin(),
+                core: Shared::clone(&self.core),
+                len: OnceLock::new(),
+            }),
+            false => self.collect_known(),
+        };
+        FifoSnapshot { inner: Arc::new(inner), hasher: Arc::clone(&self.hasher) }
+    }
+
+    fn collect_known(&self) -> Inner<K, V> {
+        let mut table: HashMap<u64, Vec<KnownObject<K, V>>> = HashMap::new();
+        let mut len = 0;
+        for known in self.known_view().iter() {
+            len += 1;
+            table.entry(self.hash(known.key())).or_default().push(known);
+        }
+        Inner::Collected { table, len }
+    }
+}
+
+impl<K, V, S> Clone for FifoSnapshot<K, V, S> {
+    fn clone(&self) -> Self {
+        FifoSnapshot { inner: Arc::clone(&self.inner), hasher: Arc::clone(&self.hasher) }
+    }
+}
+
+impl<K, V, S> KnownView<K, V> for FifoSnapshot<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    fn find<Q>(&self, key: &Q) -> Option<KnownObject<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = mix(self.hasher.hash_one(key));
+        match &*self.inner {
+            Inner::Cut(cut) => cut.find(hash, key),
+            Inner::Collected { table, .. } => {
+                table.get(&hash)?.iter().find(|known| known.key().borrow() == key).cloned()
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &*self.inner {
+            Inner::Cut(cut) => *cut.len.get_or_init(|| cut.iter().count()),
+            Inner::Collected { len, .. } => *len,
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
+        let (cut, collected) = match &*self.inner {
+            Inner::Cut(cut) => (Some(cut.iter()), None),
+            Inner::Collected { table, .. } => (None, Some(table.values().flatten().cloned())),
+        };
+        cut.into_iter().flatten().chain(collected.into_iter().flatten())
+    }
+}
+
+impl<K, V, S> fmt::Debug for FifoSnapshot<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("FifoSnapshot");
+        match &*self.inner {
+            Inner::Cut(cut) => shown.field("epoch", &cut.moment.epoch()),
+            Inner::Collected { len, .. } => shown.field("len", len),
+        };
+        shown.finish_non_exhaustive()
+    }
+}
