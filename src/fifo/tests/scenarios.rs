@@ -5,21 +5,30 @@ mod deleting;
 mod ending;
 mod lists;
 mod producing;
+mod snapshots;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::known::KnownView;
 use crate::lease::OwnedLease;
 use crate::queue::DeltaQueue;
 
-use super::stopped::{KEY, Prepared, Scenario, arrives, stop_in};
+use super::stopped::{KEY, Prepared, Scenario, Snapshot, arrives, stop_in};
 use super::witness::{Queue, World};
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Scenario> {
-    [producing::SCENARIOS, deleting::SCENARIOS, lists::SCENARIOS, consuming::SCENARIOS, ending::SCENARIOS]
-        .into_iter()
-        .flatten()
+    [
+        producing::SCENARIOS,
+        deleting::SCENARIOS,
+        lists::SCENARIOS,
+        consuming::SCENARIOS,
+        ending::SCENARIOS,
+        snapshots::SCENARIOS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Keys of the scenarios' own, beside the one that counts.

@@ -23,11 +23,16 @@ pub(super) const KEY: u32 = 1;
 /// Keys that nobody else has to do with.
 const OTHERS: [u32; 2] = [1_000, 1_001];
 
+pub(super) type Snapshot = <Queue as DeltaQueue>::Snapshot;
+
 /// What a scenario has prepared for its call.
 #[derive(Default)]
 pub(super) struct Prepared {
     pub(super) lease: Option<OwnedLease<Queue>>,
     pub(super) replace: Option<OwnedReplace<Queue>>,
+    pub(super) snapshot: Option<Snapshot>,
+    /// Another one, which nothing happens to.
+    pub(super) older: Option<Snapshot>,
     /// Somebody else's, which ends when the stopped thread has gone on.
     pub(super) kept: Option<OwnedLease<Queue>>,
     /// A consumer that sleeps, until the queue is closed.
@@ -199,8 +204,12 @@ fn stop_at(scenario: &'static Scenario, point: &'static str, passage: usize) {
     let world = Arc::new((scenario.world)());
     let mut prepared = (scenario.prepare)(&world);
     let (lent, back) = mpsc::channel();
-    let mut moved =
-        Prepared { lease: prepared.lease.take(), replace: prepared.replace.take(), ..Prepared::default() };
+    let mut moved = Prepared {
+        lease: prepared.lease.take(),
+        replace: prepared.replace.take(),
+        snapshot: prepared.snapshot.take(),
+        ..Prepared::default()
+    };
     let (thread, gate) = stop_in(&world, point, passage, move |world| {
         (scenario.call)(world, &mut moved);
         let _ = lent.send(moved);
@@ -211,7 +220,7 @@ fn stop_at(scenario: &'static Scenario, point: &'static str, passage: usize) {
     go_on(thread, &gate);
     assert!(going_on.is_ok(), "{what}");
     let moved = back.recv().expect("the call has ended well");
-    (prepared.lease, prepared.replace) = (moved.lease, moved.replace);
+    (prepared.lease, prepared.replace, prepared.snapshot) = (moved.lease, moved.replace, moved.snapshot);
     finish(scenario, world, prepared);
 }
 

@@ -36,6 +36,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         prepare: queued,
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
+            "version: installed",
+            "version: about to be stamped",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -54,6 +56,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
+            "version: installed",
+            "version: about to be stamped",
+            "version: about to be decided",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -73,6 +78,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
+            "take: number drawn",
+            "version: installed",
+            "version: about to be stamped",
+            "version: about to be decided",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -94,6 +103,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
             "hold: refs read",
+            "take: number drawn",
+            "version: installed",
+            "version: about to be stamped",
+            "version: about to be decided",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -114,12 +127,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
             "hold: refs read",
+            "version: installed",
+            "version: about to be stamped",
+            "version: about to be decided",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
             "lease: number raised",
             "pop: out of the line",
             "pop: read",
+            "drop: was the last",
+            "give: link written",
         ],
         leased: true,
         ..PLAIN
@@ -135,12 +153,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         passes: &[
             "drop: was the last",
             "give: link written",
+            "version: installed",
+            "version: about to be stamped",
+            "version: about to be decided",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
             "lease: number raised",
             "pop: out of the line",
             "pop: read",
+            "take: restocking",
         ],
         leased: true,
         ..PLAIN
@@ -154,6 +176,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
+            "version: installed",
+            "version: about to be stamped",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -288,6 +312,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, prepared| prepared.lease = pop(world),
         passes: &[
+            "version: installed",
+            "version: about to be stamped",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -322,6 +348,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "finish: before the exchange",
             "finish: counted",
             "finish: ended",
+            "version: installed",
+            "version: about to be stamped",
             "known: installed",
             "lease: before the exchange",
             "lease: begun",
@@ -355,7 +383,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             let known = world.queue.known();
             let _ = (known.get(&KEY), known.iter().count(), world.queue.snapshot().len());
         },
-        passes: &["hold: refs read", "version: object held", "version: read"],
+        passes: &[
+            "hold: refs read",
+            "version: object held",
+            "version: read",
+            "snapshot: ended",
+            "snapshot: registered",
+            "version: link read",
+        ],
         ..PLAIN
     },
 ];

@@ -29,6 +29,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "limbo: retired",
             "remove: marked",
             "search: marked",
+            "hold: refs read",
+            "version: object held",
+            "version: read",
         ],
         leased: true,
         ..PLAIN
@@ -70,6 +73,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "limbo: retired",
             "remove: marked",
             "search: marked",
+            "hold: refs read",
+            "version: object held",
+            "version: read",
         ],
         leased: true,
         ..PLAIN

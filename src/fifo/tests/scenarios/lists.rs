@@ -151,6 +151,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "replaces: first dropped",
             "replaces: oldest published",
             "search: marked",
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "version: object held",
+            "version: read",
         ],
         ..PLAIN
     },

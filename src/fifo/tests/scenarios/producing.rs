@@ -217,6 +217,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "push: looked for the entry",
             "push: reserved",
             "take: number drawn",
+            "take: restocking",
         ],
         ..PLAIN
     },

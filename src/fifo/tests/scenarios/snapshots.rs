@@ -1,0 +1,225 @@
+//! Snapshots: what they show, what is kept for them, and how it goes.
+
+use super::super::stopped::PLAIN;
+use super::*;
+
+fn snapshot(prepared: &mut Prepared) -> Snapshot {
+    prepared.snapshot.take().expect("it was prepared")
+}
+
+fn with_snapshot(world: &World) -> Prepared {
+    Prepared { snapshot: Some(world.queue.snapshot()), ..Prepared::default() }
+}
+
+/// The key is known, and a snapshot shows it.
+fn shown(world: &Arc<World>) -> Prepared {
+    know(world, KEY);
+    with_snapshot(world)
+}
+
+/// It has changed since.
+fn changed(world: &Arc<World>) -> Prepared {
+    let prepared = shown(world);
+    know(world, KEY);
+    prepared
+}
+
+/// It is known no more.
+fn gone(world: &Arc<World>) -> Prepared {
+    let prepared = shown(world);
+    world.delete(KEY);
+    world.complete(popped(world));
+    prepared
+}
+
+/// An older snapshot has ended, and the thread that looks after what it showed has stopped with the key in hand.
+fn half_swept(world: &Arc<World>) -> Prepared {
+    let oldest = shown(world).snapshot;
+    let prepared = changed(world);
+    let (thread, gate) = stop_in(world, "aged: in hand", 0, |_| drop(oldest));
+    assert!(arrives(&thread, &gate));
+    world.update(KEY);
+    Prepared { standing: vec![(thread, gate)], ..prepared }
+}
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "snapshot",
+        prepare: known,
+        call: |world, prepared| prepared.snapshot = Some(world.queue.snapshot()),
+        passes: &["snapshot: registered"],
+        ..PLAIN
+    },
+    Scenario {
+        name: "try_pop, of a key that a snapshot shows",
+        prepare: |world| {
+            let prepared = shown(world);
+            world.update(KEY);
+            prepared
+        },
+        call: |world, prepared| prepared.lease = pop(world),
+        passes: &[
+            "aged: counted",
+            "aged: in line",
+            "hold: refs read",
+            "known: installed",
+            "lease: before the exchange",
+            "lease: begun",
+            "lease: number raised",
+            "pop: out of the line",
+            "pop: read",
+            "push: reserved",
+            "trim: link read",
+            "version: about to be decided",
+            "version: about to be stamped",
+            "version: decided",
+            "version: installed",
+            "version: object held",
+            "version: read",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "try_pop, of a key of whose versions a stopped thread was to take one out",
+        prepare: half_swept,
+        call: |world, prepared| prepared.lease = pop(world),
+        passes: &[
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "known: installed",
+            "lease: before the exchange",
+            "lease: begun",
+            "lease: number raised",
+            "pop: out of the line",
+            "pop: read",
+            "trim: link read",
+            "trim: marked",
+            "version: about to be decided",
+            "version: about to be stamped",
+            "version: decided",
+            "version: installed",
+            "version: object held",
+            "version: read",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "get, from a snapshot",
+        prepare: changed,
+        call: |_, prepared| _ = snapshot(prepared).get_with(&KEY, |_| ()),
+        passes: &[
+            "aged: counted out",
+            "aged: in hand",
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "pop: read",
+            "snapshot: ended",
+            "sweep: flag off",
+            "trim: link read",
+            "trim: marked",
+            "version: link read",
+            "version: object held",
+            "version: read",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "done, of a deletion that a snapshot does not show",
+        prepare: |world| {
+            let prepared = shown(world);
+            world.delete(KEY);
+            Prepared { lease: pop(world), ..prepared }
+        },
+        call: |world, prepared| world.complete(prepared.lease.take().expect("it was prepared")),
+        passes: &[
+            "drop: was the last",
+            "finish: before the exchange",
+            "finish: counted",
+            "finish: ended",
+            "finish: kept, as it is asked for",
+            "give: link written",
+            "hold: refs read",
+            "version: object held",
+            "version: read",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "a snapshot ends, of a key that has changed",
+        prepare: changed,
+        call: |_, prepared| drop(snapshot(prepared)),
+        passes: &[
+            "aged: counted out",
+            "aged: in hand",
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "pop: read",
+            "snapshot: ended",
+            "sweep: flag off",
+            "trim: link read",
+            "trim: marked",
+            "version: object held",
+            "version: read",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a snapshot ends, of a key that is known no more",
+        prepare: gone,
+        call: |_, prepared| drop(snapshot(prepared)),
+        passes: &[
+            "aged: counted out",
+            "aged: in hand",
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "known: retired",
+            "limbo: retired",
+            "pop: read",
+            "remove: marked",
+            "search: marked",
+            "snapshot: ended",
+            "sweep: flag off",
+            "trim: link read",
+            "trim: marked",
+            "version: object held",
+            "version: read",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a snapshot ends, of a key that an older one shows too",
+        prepare: |world| {
+            let oldest = shown(world).snapshot;
+            // The other one is dropped.
+            let prepared = changed(world);
+            know(world, KEY);
+            Prepared { older: oldest, ..prepared }
+        },
+        call: |_, prepared| drop(snapshot(prepared)),
+        passes: &[
+            "aged: counted",
+            "aged: counted out",
+            "aged: in hand",
+            "aged: in line",
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "pop: read",
+            "push: reserved",
+            "snapshot: ended",
+            "sweep: flag off",
+            "trim: link read",
+            "trim: marked",
+            "version: object held",
+            "version: read",
+        ],
+        ..PLAIN
+    },
+];
