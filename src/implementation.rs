@@ -59,6 +59,7 @@
 //!   the entry's version. All before it returns.
 //! - The end of a lease: the compare-and-swap that leaves Leased.
 //! - `get`: the second load of the version, which found the object still there; of nothing, the load that said so.
+//! - A snapshot: the exchange that ends its epoch. The version that a pop installs is in it if its stamp is not later.
 //! - A replace begins where its number is shown; each item and tombstone is a change of its own. First syncs and
 //!   completions: see `fifo/replaces.rs`. A mark: the swap of the newest number.
 //! - A close: the swap of the flag. A change that had read the flag before is accepted, and is handed out before `Closed`.
@@ -72,6 +73,9 @@
 //! | push, then fence, then look for sleepers | register, then fence, then look | one of the two sees the other |
 //! | `raise` of a number, fence, look at the word | lease, fence, read of the numbers | a number that is raised too late is seen to be |
 //! | an entry comes to rest for a replace's sake, fence, open replaces | end of a replace, fence, such entries | one of the two retires it |
+//! | install of a version, fence, current epoch | end of an epoch, fence, reads of versions | the version is of a later epoch, or the snapshot sees it |
+//! | a snapshot is registered, then its epoch ends (AcqRel) | the current epoch is read (Acquire), then who looks at those before | that the version before is needed |
+//! | a key is put into the aged line, fence, look at who looks | a snapshot ends, fence, count of that line | one of the two looks at the key |
 //! | end of a lease, fence, look for watchers | watcher registers, fence, looks | no wait is left behind |
 //! | the flag of a close, then a grace period | a guard, then a load of the flag | after the grace period nobody accepts anything |
 //!
@@ -88,6 +92,26 @@
 //!   their keys are read by reference. An entry is counted too: it is the cell of its key, which handles of known objects share.
 //! - *Segments of the line* and nodes of the ordered maps are freed by the epoch collector: one for this crate alone, so that no other crate's
 //!   garbage runs in a producer's call.
+//!
+//! # Sharded queue: versions and snapshots
+//!
+//! What is known of a key is a chain of versions, newest first, after Wei, Ben-David, Blelloch, Fatourou, Ruppert and Sun, *Constant-Time
+//! Snapshots with Applications to Concurrent Data Structures* (PPoPP 2021). A version is the cell of its object; its stamp and its
+//! link stand where the fact had what nobody asks for once it is resolved, so a version costs no memory of its own. It is installed
+//! without a stamp, which whoever meets it first gives it: the current epoch. A snapshot ends the current epoch and keeps its
+//! number; of each key it shows the first version whose stamp is not later.
+//!
+//! Old versions are kept for snapshots that are there, and for no other reason. The installer stamps its version, and then asks
+//! whether anybody looks at an epoch from the old version's on and before the new one's. Whoever might has registered before that epoch
+//! ended, so the question needs no fence, and has one answer for ever: a version that is not needed will never be. Where no
+//! snapshot is there it costs a look at a counter beside the epoch; the old version is then taken off by a store, as the link to
+//! it is the installer's until it has decided.
+//!
+//! Others are taken out later, by whoever comes first: the key's next lease, or who looks after keys that snapshots have left, of which
+//! there is a line. That is removal from the middle of a list, after Harris: mark, then unlink. Readers pass over what is marked,
+//! and check the last link before it; they hold what they look at by its count of references, so no grace period is needed.
+//!
+//! A key of which nothing is known stays in its table as long as a snapshot shows an older version, as it does for an open replace.
 //!
 //! # Sharded queue: who drops what
 //!
@@ -133,8 +157,10 @@
 //! - *An object freed at `done`* may be lent, known and given back at once: hence the count.
 //! - *Helping a consumer that is stopped in `done`* works, with a cell where it announces itself, and is not worth its price: its key
 //!   counts as leased.
-//! - *Versions* make a snapshot one moment at constant cost (Wei et al., *Constant-Time Snapshots with Applications to Concurrent
-//!   Data Structures*, PPoPP 2021). Not built: today a snapshot collects handles.
+//! - *Trimming under a right of its own*, a lock that is only tried, is shorter than taking a version out from between others, but a
+//!   thread that is stopped with the right lets a key that changes often keep all its versions. *Trimming by a lease* makes resyncs
+//!   and sweeps take a key for leased that is not.
+//! - *A copy-on-write tree* behind one pointer: writes cost two to fourteen times as much (measured in Go).
 //! - *A load factor of a half* makes ways shorter and the arrays of buckets longer: no gain. *Chunks of slots that double*: none
 //!   either.
 //!
