@@ -30,6 +30,7 @@ mod panics;
 mod pop;
 mod processed;
 mod produce;
+mod published;
 mod push;
 mod replace;
 mod replaces;
@@ -70,11 +71,13 @@ use crate::wait::Waiters;
 use core::Core;
 use delays::Delays;
 pub(crate) use entry::EntryKey;
-pub use known::{FifoKnown, FifoSnapshot};
+pub use known::{FifoKnown, FifoSnapshot, KnownChange, OtherQueueError};
 use lines::Lines;
 use marks::Marks;
 use pop::Held;
 use processed::LastLook;
+pub use published::Published;
+use published::Publishing;
 use replace::Ticket;
 use replaces::Replaces;
 use shard::Shard;
@@ -113,6 +116,7 @@ pub struct DeltaFifo<K, V, S = RandomState> {
     watchers: Arc<Waiters>,
     marks: Marks,
     last_look: LastLook,
+    publishing: Publishing<K, V, S>,
     alarm: Alarm,
     hasher: Arc<S>,
     known: Known<K, V>,
@@ -211,6 +215,7 @@ where
             watchers,
             marks: Marks::new(),
             last_look: LastLook::default(),
+            publishing: Publishing::new(builder.publish_every),
             alarm: Alarm::new(builder.timer, Arc::new(wake)),
             hasher: Arc::new(builder.hasher),
             known: builder.known,

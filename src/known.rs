@@ -110,6 +110,11 @@ impl<K, V> KnownObject<K, V> {
         KnownObject { key: SharedKey::OfEntry(key), object }
     }
 
+    /// Whether both are handles of one object.
+    pub(crate) fn is_same_object(&self, other: &Self) -> bool {
+        self.object.ptr_eq(&other.object)
+    }
+
     /// The key. Wait-free, O(1).
     pub fn key(&self) -> &K {
         &self.key

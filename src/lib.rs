@@ -83,7 +83,7 @@ pub use error::{
     ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, ResyncKeyError,
     TryPopError, UpsertError, UpsertErrorKind, WaitError,
 };
-pub use fifo::{DeltaFifo, FifoKnown, FifoSnapshot};
+pub use fifo::{DeltaFifo, FifoKnown, FifoSnapshot, KnownChange, OtherQueueError, Published};
 pub use keyed::{
     KeyOf, KeyOfError, Keyed, KeyedBuilder, KeyedError, KeyedErrorKind, KeyedReplace, KeyedReplaceError,
     KeyedReplaceErrorKind,

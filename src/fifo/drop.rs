@@ -20,6 +20,7 @@ use super::word::State;
 impl<K, V, S> Drop for DeltaFifo<K, V, S> {
     fn drop(&mut self) {
         let mut panics = Panics::default();
+        panics.contain(|| self.publishing.clear());
         if Shared::strong_count(&self.core) > 1 {
             self.core.leave_to_snapshots(&mut panics);
         }

@@ -15,7 +15,7 @@
 //!
 //! A snapshot takes place at the exchange that ends its epoch.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::map::Map;
 use crate::sync::{CachePadded, fence_after_rmw, pause_point, planted};
 
@@ -45,11 +45,13 @@ struct Hot {
     now: AtomicU64,
     /// How many moments are watched, at least.
     watchers: AtomicU64,
+    /// A version was installed since this was last taken back.
+    moved: AtomicBool,
 }
 
 impl Epochs {
     pub(super) fn new() -> Self {
-        let hot = Hot { now: AtomicU64::new(1), watchers: AtomicU64::new(0) };
+        let hot = Hot { now: AtomicU64::new(1), watchers: AtomicU64::new(0), moved: AtomicBool::new(false) };
         Epochs { hot: CachePadded::new(hot), tickets: AtomicU64::new(0), watched: Map::new() }
     }
 
@@ -107,5 +109,26 @@ impl Epochs {
         self.hot.watchers.load(Ordering::Relaxed) != 0
             && !planted("nobody looks")
             && self.watched.first_from(&Moment { epoch: from, ticket: 0 }).is_some_and(|at| at.epoch < until)
+    }
+
+    /// A version was installed, and stamped.
+    pub(super) fn note_move(&self) {
+        // Relaxed, both: who has stamped the version with a later epoch than that of a published snapshot has seen that it was
+        // taken back before that epoch ended. Mostly it is set, and the line stays shared.
+        if !self.hot.moved.load(Ordering::Relaxed) {
+            self.hot.moved.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a version may have been installed since the last call of `forget_moves`.
+    pub(super) fn has_moved(&self) -> bool {
+        // Relaxed: as far as it got.
+        self.hot.moved.load(Ordering::Relaxed)
+    }
+
+    /// Before an epoch is ended.
+    pub(super) fn forget_moves(&self) {
+        // Relaxed: published by the exchange that ends the epoch.
+        self.hot.moved.store(false, Ordering::Relaxed);
     }
 }

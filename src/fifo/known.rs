@@ -1,6 +1,7 @@
 //! The known objects: how everybody reads them, and which keys stay although nothing is known of them: for the sake of open
 //! replaces, and of snapshots.
 
+mod changes;
 mod snapshot;
 mod view;
 
@@ -13,6 +14,7 @@ use super::core::Core;
 use super::entry::{Entry, Slot};
 use super::shard::Shard;
 use super::word::{Newest, State, Word};
+pub use changes::{KnownChange, OtherQueueError};
 pub use snapshot::FifoSnapshot;
 pub use view::FifoKnown;
 

@@ -180,6 +180,7 @@ impl Version {
         self.exchange(new);
         pause_point("version: installed");
         let stamp = stamp(head, epochs, true);
+        epochs.note_move();
         match before {
             None => Installed { before: None, has_older: false },
             Some(before) => {

@@ -6,15 +6,17 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 
+use crate::delta::Object;
 use crate::fifo::core::Core;
-use crate::fifo::entry::{Entries, Slot};
+use crate::fifo::entry::{Entries, Entry, Slot};
 use crate::fifo::epochs::Moment;
-use crate::fifo::{DeltaFifo, mix, shard_of};
+use crate::fifo::shard::Shard;
+use crate::fifo::{DeltaFifo, Published, mix, shard_of};
 use crate::known::{KnownObject, KnownView};
 use crate::sync::Arc as Shared;
 use crate::sync::epoch;
 
-use super::view::Stretches;
+use super::view::known_objects;
 
 /// The known objects of a [`DeltaFifo`] as of one moment.
 ///
@@ -43,18 +45,18 @@ use super::view::Stretches;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FifoSnapshot<K, V, S> {
-    inner: Arc<Inner<K, V>>,
+    pub(super) inner: Arc<Inner<K, V>>,
     hasher: Arc<S>,
 }
 
-enum Inner<K, V> {
+pub(super) enum Inner<K, V> {
     Cut(Cut<K, V>),
-    Collected { table: HashMap<u64, Vec<KnownObject<K, V>>>, len: usize },
+    Collected { of: Shared<Core<K, V>>, epoch: u64, table: HashMap<u64, Vec<KnownObject<K, V>>>, len: usize },
 }
 
 /// An epoch of the queue's own known objects.
-struct Cut<K, V> {
-    core: Shared<Core<K, V>>,
+pub(super) struct Cut<K, V> {
+    pub(super) core: Shared<Core<K, V>>,
     moment: Moment,
     len: OnceLock<usize>,
 }
@@ -77,15 +79,17 @@ impl<K, V> Cut<K, V> {
         let entries = &shard.entries;
         let is_it = |slot: &Slot<K, V>| Entries::key_met(slot, &guard).borrow() == key;
         let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
-        let version = &entries.get(index).version;
-        let object = version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())?;
+        let object = self.object(shard, entries.get(index))?;
         Some(KnownObject::of_entry(entries.share(index, &guard), object))
     }
 
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
-        Stretches::new(&self.core, |shard, entry| {
-            entry.version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
-        })
+        known_objects(&self.core, |shard, entry| self.object(shard, entry))
+    }
+
+    /// What it shows of a key.
+    pub(super) fn object(&self, shard: &Shard<K, V>, entry: &Entry<V>) -> Option<Object<V>> {
+        entry.version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
     }
 }
 
@@ -107,14 +111,49 @@ where
         FifoSnapshot { inner: Arc::new(inner), hasher: Arc::clone(&self.hasher) }
     }
 
+    /// The latest snapshot, shared by all who ask for it: taken anew at most [`every so often`](crate::Builder::publish_every),
+    /// and only if something has changed. For many readers who list, and can do with what was a moment ago.
+    ///
+    /// Costs one load (of `arc-swap`), one more to see whether anything has changed, and if so a look at the clock. Lock-free. It is
+    /// kept until it is published anew, or the queue is dropped: once this was called, a key may keep one older version.
+    ///
+    /// ```
+    /// use delta_fifo::{DeltaFifo, DeltaQueue, KnownView};
+    ///
+    /// let queue = DeltaFifo::<&str, u32>::new();
+    /// queue.add("a", 1)?;
+    /// queue.pop()?.done();
+    /// assert_eq!(queue.published().get(&"a"), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn published(&self) -> Published<K, V, S> {
+        let moved = !self.keeps_known() || self.core.epochs.has_moved();
+        self.publishing.read(moved, || {
+            self.core.epochs.forget_moves();
+            self.take_snapshot()
+        })
+    }
+
     fn collect_known(&self) -> Inner<K, V> {
+        let moment = self.core.epochs.begin();
+        self.core.epochs.end(moment);
         let mut table: HashMap<u64, Vec<KnownObject<K, V>>> = HashMap::new();
         let mut len = 0;
         for known in self.known_view().iter() {
             len += 1;
             table.entry(self.hash(known.key())).or_default().push(known);
         }
-        Inner::Collected { table, len }
+        Inner::Collected { of: Shared::clone(&self.core), epoch: moment.epoch(), table, len }
+    }
+}
+
+impl<K, V, S> FifoSnapshot<K, V, S> {
+    /// Which moment it is: of two snapshots of one queue the later has the higher number. Wait-free, O(1).
+    pub fn epoch(&self) -> u64 {
+        match &*self.inner {
+            Inner::Cut(cut) => cut.moment.epoch(),
+            Inner::Collected { epoch, .. } => *epoch,
+        }
     }
 }
 
@@ -161,11 +200,6 @@ where
 
 impl<K, V, S> fmt::Debug for FifoSnapshot<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("FifoSnapshot");
-        match &*self.inner {
-            Inner::Cut(cut) => shown.field("epoch", &cut.moment.epoch()),
-            Inner::Collected { len, .. } => shown.field("len", len),
-        };
-        shown.finish_non_exhaustive()
+        f.debug_struct("FifoSnapshot").field("epoch", &self.epoch()).finish_non_exhaustive()
     }
 }

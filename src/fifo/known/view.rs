@@ -9,8 +9,9 @@ use crate::fifo::shard::Shard;
 use crate::known::{KnownObject, KnownView};
 use crate::object::Key;
 use crate::resolve::Before;
+use crate::slab::Index;
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch;
+use crate::sync::epoch::{self, Guard};
 use crate::table::Position;
 use std::borrow::Borrow;
 use std::fmt;
@@ -112,55 +113,63 @@ where
         let queue = self.queue;
         let stored = queue.list_store().unwrap_or_default();
         let stored = stored.into_iter().filter_map(|stored| queue.stored(stored.key));
-        let known = Stretches::new(&queue.core, |shard, entry| {
+        let known = known_objects(&queue.core, |shard, entry| {
             entry.version.object(&shard.objects, &queue.core.epochs)
         });
         known.chain(stored)
     }
 }
 
-/// Goes over the shards, a few entries at a time, and takes of each the object that `pick` finds.
-pub(super) struct Stretches<'c, K, V, P> {
+/// Goes over the shards, a few entries at a time, and shows what `pick` makes of each.
+pub(super) struct Stretches<'c, K, V, T, P> {
     core: &'c Core<K, V>,
     pick: P,
     shard: usize,
     from: Option<Position>,
-    known: Vec<KnownObject<K, V>>,
+    picked: Vec<T>,
 }
 
-impl<'c, K, V, P> Stretches<'c, K, V, P>
+impl<'c, K, V, T, P> Stretches<'c, K, V, T, P>
 where
-    P: Fn(&Shard<K, V>, &Entry<V>) -> Option<Object<V>>,
+    P: Fn(&Shard<K, V>, Index, &Slot<K, V>, &Guard) -> Option<T>,
 {
     pub(super) fn new(core: &'c Core<K, V>, pick: P) -> Self {
-        Stretches { core, pick, shard: 0, from: Some(Position::default()), known: Vec::new() }
+        Stretches { core, pick, shard: 0, from: Some(Position::default()), picked: Vec::new() }
     }
 
-    /// The objects of one shard from a position on, and where to go on.
-    fn stretch(&self, from: Position) -> (Vec<KnownObject<K, V>>, Option<Position>) {
+    /// What there is in one shard from a position on, and where to go on.
+    fn stretch(&self, from: Position) -> (Vec<T>, Option<Position>) {
         let shard = &self.core.shards[self.shard];
         let guard = epoch::pin();
-        shard.stretch(from, &guard, |index, slot| {
-            let object = (self.pick)(shard, slot.head())?;
-            Some(KnownObject::of_entry(shard.entries.share(index, &guard), object))
-        })
+        shard.stretch(from, &guard, |index, slot| (self.pick)(shard, index, slot, &guard))
     }
 }
 
-impl<K, V, P> Iterator for Stretches<'_, K, V, P>
-where
-    P: Fn(&Shard<K, V>, &Entry<V>) -> Option<Object<V>>,
-{
-    type Item = KnownObject<K, V>;
+/// The objects that `find` finds.
+pub(super) fn known_objects<'c, K, V>(
+    core: &'c Core<K, V>,
+    find: impl Fn(&Shard<K, V>, &Entry<V>) -> Option<Object<V>> + 'c,
+) -> impl Iterator<Item = KnownObject<K, V>> + 'c {
+    Stretches::new(core, move |shard, index, slot: &Slot<K, V>, guard: &Guard| {
+        let object = find(shard, slot.head())?;
+        Some(KnownObject::of_entry(shard.entries.share(index, guard), object))
+    })
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.known.is_empty() && self.shard < self.core.shards.len() {
+impl<K, V, T, P> Iterator for Stretches<'_, K, V, T, P>
+where
+    P: Fn(&Shard<K, V>, Index, &Slot<K, V>, &Guard) -> Option<T>,
+{
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        while self.picked.is_empty() && self.shard < self.core.shards.len() {
             match self.from.take() {
-                Some(from) => (self.known, self.from) = self.stretch(from),
+                Some(from) => (self.picked, self.from) = self.stretch(from),
                 None => (self.shard, self.from) = (self.shard + 1, Some(Position::default())),
             }
         }
-        self.known.pop()
+        self.picked.pop()
     }
 }
 
