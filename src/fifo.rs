@@ -156,16 +156,23 @@ where
 impl<K, V, S> UnwindSafe for DeltaFifo<K, V, S> {}
 impl<K, V, S> RefUnwindSafe for DeltaFifo<K, V, S> {}
 
-/// Spreads the bits of a hash: the tables use the low ones, the shards high ones. The highest is clear, so that a table
-/// can tell the hash of a node.
+/// Spreads the bits of a hash: the tables use the low ones, the shards high ones.
 fn mix(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (hash ^ (hash >> 29)) & (u64::MAX >> 1)
+    hash ^ (hash >> 29)
 }
+
+/// Where the bits begin that choose the shard: above those that tables go by.
+const SHARD: u32 = 48;
 
 /// Of so many, a power of two.
 fn shard_of(hash: u64, shards: usize) -> usize {
-    (hash >> 48) as usize & (shards - 1)
+    (hash >> SHARD) as usize & (shards - 1)
+}
+
+/// All that counts of the hash of a key that is in a shard's table: its low bits, and those that led to the shard.
+fn hash_in(shard: usize, low: u32) -> u64 {
+    (shard as u64) << SHARD | u64::from(low)
 }
 
 impl<K, V, S: BuildHasher> DeltaFifo<K, V, S> {

@@ -63,7 +63,7 @@
 //! bucket in the list, it leaves the bucket's nodes to be reached from the one it splits: a longer way until it goes on, for
 //! one bucket. A count that cannot double for want of memory stays, and ways get longer.
 //!
-//! Expected time is constant: there are about as many buckets as nodes at the most that there ever were, 8 bytes each, kept
+//! Expected time is constant: there are about as many buckets as nodes at the most that there ever were, 4 bytes each, kept
 //! until the table is dropped.
 
 mod directory;
@@ -76,8 +76,8 @@ mod models;
 mod tests;
 
 use crate::slab::{Index, Slab, Slot};
+use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted, prefetch, weaken};
 
@@ -88,15 +88,15 @@ use list::{List, Place, Seen, order_of_hash};
 /// A slot that a table can hold.
 pub(crate) trait Node: Slot {
     /// The table's: leads to the next node.
-    fn next(&self) -> &AtomicU64;
+    fn next(&self) -> &AtomicU32;
     /// The table's: where the node stands.
-    fn order(&self) -> &AtomicU64;
+    fn order(&self) -> &AtomicU32;
 }
 
 /// The same for what only has the links.
 pub(crate) trait Links {
-    fn next(&self) -> &AtomicU64;
-    fn order(&self) -> &AtomicU64;
+    fn next(&self) -> &AtomicU32;
+    fn order(&self) -> &AtomicU32;
 }
 
 /// An insert that passed more nodes than this asks whether the table has become too small.
@@ -104,7 +104,7 @@ const LONG: usize = if cfg!(delta_fifo_loom) { 0 } else { 2 };
 
 /// Where a walk goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position(u64);
+pub(crate) struct Position(u32);
 
 /// The nodes are in a slab that every call is given: always the same one.
 pub(crate) struct Table {
@@ -113,9 +113,12 @@ pub(crate) struct Table {
     directory: Directory,
 }
 
-/// The hash of a node that is in a table, if its highest bit is clear.
+/// A table can hold nodes with indices below this.
+pub(crate) const MOST_NODES: u32 = 1 << link::NUMBER_BITS;
+
+/// The low 31 bits of a node's hash, which are all that a table goes by. The node is in a table.
 #[inline]
-pub(crate) fn hash_of<N: Node>(node: &N) -> u64 {
+pub(crate) fn hash_of<N: Node>(node: &N) -> u32 {
     // Relaxed: written before the node came into the table, where the caller met it.
     (node.order().load(Relaxed) & !1).reverse_bits()
 }
@@ -142,7 +145,7 @@ impl Table {
 
     /// The node of this hash that `eq` says is it.
     ///
-    /// `hash` is well mixed; its low bits choose the bucket, so they must not have chosen the table.
+    /// `hash` is well mixed; only its low 31 bits count, so they must not have chosen the table.
     #[inline]
     pub(crate) fn find<N: Node>(
         &self,
@@ -206,7 +209,7 @@ impl Table {
         let marked = Link::mark(removed.next());
         pause_point("remove: marked");
         if marked || !planted("who did not mark does not unlink") {
-            let (start, _) = list.entrance(self.bucket(order.reverse_bits()));
+            let (start, _) = list.entrance(self.bucket(order.reverse_bits().into()));
             // Also if somebody else has marked it: they may have been stopped.
             list.behind(start, order);
         }
@@ -227,7 +230,7 @@ impl Table {
     ) -> Option<Position> {
         let list = self.list(nodes, guard);
         let (mut left, mut last) = (max.max(1), from.0);
-        let start = list.entrance(self.bucket(from.0.reverse_bits()));
+        let start = list.entrance(self.bucket(from.0.reverse_bits().into()));
         list.scan(start, |seen, order| {
             if order < from.0 {
                 return None;

@@ -55,7 +55,7 @@ use crate::slab::{Index, Slab};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::epoch::Guard;
 use crate::sync::{planted, prefetch, weaken};
-use crate::table::Links;
+use crate::table::{Links, MOST_NODES};
 
 use super::cells::Own;
 use super::chain::Facts;
@@ -110,10 +110,10 @@ pub(crate) struct Entry<V> {
     /// E8.
     pub(super) since: AtomicU64,
     word: AtomicU64,
-    next: AtomicU64,
-    order: AtomicU64,
     /// E7.
     settled: AtomicU64,
+    next: AtomicU32,
+    order: AtomicU32,
     pub(super) version: Version,
     /// The thread that holds the lease as a borrow; 0 if nobody can tell.
     pub(super) thread: AtomicU32,
@@ -156,9 +156,9 @@ impl<V> Default for Entry<V> {
             note: AtomicU64::new(0),
             since: AtomicU64::new(0),
             word: AtomicU64::new(Word::NEW.bits()),
-            next: AtomicU64::new(0),
-            order: AtomicU64::new(0),
             settled: AtomicU64::new(0),
+            next: AtomicU32::new(0),
+            order: AtomicU32::new(0),
             version: Version::default(),
             thread: AtomicU32::new(0),
         }
@@ -166,11 +166,11 @@ impl<V> Default for Entry<V> {
 }
 
 impl<V> Links for Entry<V> {
-    fn next(&self) -> &AtomicU64 {
+    fn next(&self) -> &AtomicU32 {
         &self.next
     }
 
-    fn order(&self) -> &AtomicU64 {
+    fn order(&self) -> &AtomicU32 {
         &self.order
     }
 }
@@ -320,7 +320,9 @@ impl<K, V> Entries<K, V> {
     }
 
     pub(super) fn draft(&self, key: K) -> Draft<'_, K, Entry<V>> {
-        self.0.draft(Some(key))
+        let draft = self.0.draft(Some(key));
+        assert!(draft.index().get() < MOST_NODES, "a shard has fewer than 2^28 keys");
+        draft
     }
 
     /// The key of an entry that is met in its table under this guard.

@@ -12,13 +12,13 @@ use crate::sync::epoch;
 use crate::sync::planted;
 use crate::table::hash_of;
 
-use super::DeltaFifo;
 use super::entry::{Entry, EntryKey, Slot};
 use super::fact::Fact;
 use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed, Rule};
 use super::replaces::Open;
 use super::word::{Newest, State};
+use super::{DeltaFifo, hash_in};
 
 /// What a sweep looks at.
 pub(super) struct Sweep<K, V> {
@@ -199,11 +199,14 @@ where
 
     /// The keys of all entries that are wanted, a few at a time.
     fn keys(&self, wanted: impl Fn(&Entry<V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K, V>>)) {
-        for shard in &self.core.shards {
+        for (number, shard) in self.core.shards.iter().enumerate() {
             let pick = |index, slot: &Slot<K, V>, guard: &epoch::Guard| {
                 let entry = slot.head();
                 let is_met = entry.word().state() != State::Retired && wanted(entry);
-                is_met.then(|| Hashed { key: shard.entries.share(index, guard), hash: hash_of(slot) })
+                is_met.then(|| Hashed {
+                    key: shard.entries.share(index, guard),
+                    hash: hash_in(number, hash_of(slot)),
+                })
             };
             shard.stretches(pick, |keys, guard| {
                 drop(guard);

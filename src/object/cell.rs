@@ -7,9 +7,9 @@ use std::process::abort;
 use std::ptr::{self, NonNull};
 
 use crate::slab::{Index, Slot};
+use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::fence;
-use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::{Canary, bury, pause_point, planted, weaken};
 use crate::table::{Links, Node};
@@ -220,11 +220,11 @@ impl<T, H: Head> Slot for Cell<T, H> {
 }
 
 impl<T, H: Head + Links> Node for Cell<T, H> {
-    fn next(&self) -> &AtomicU64 {
+    fn next(&self) -> &AtomicU32 {
         self.head.next()
     }
 
-    fn order(&self) -> &AtomicU64 {
+    fn order(&self) -> &AtomicU32 {
         self.head.order()
     }
 }

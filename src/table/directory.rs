@@ -6,18 +6,18 @@ use std::ptr;
 
 use super::link::Link;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::sync::atomic::{AtomicPtr, AtomicU32};
 
 /// Buckets of the first array, and of a new table. A power of two, at least 2.
 pub(super) const FIRST: u32 = if cfg!(delta_fifo_loom) { 2 } else { 8 };
-/// Enough for `u32` numbers; fewer where a model creates them all.
-const ARRAYS: usize = if cfg!(delta_fifo_loom) { 3 } else { 30 };
+/// Enough for the numbers that a link has room for; fewer where a model creates them all.
+const ARRAYS: usize = if cfg!(delta_fifo_loom) { 3 } else { 26 };
 /// The most buckets there can be.
-pub(super) const MOST: u32 = FIRST << (if cfg!(delta_fifo_loom) { 2 } else { 28 });
+pub(super) const MOST: u32 = FIRST << (if cfg!(delta_fifo_loom) { 2 } else { 25 });
 
 /// **D1** A pointer is null, or leads to a boxed slice of `length` buckets; it is set once, and only `drop` frees it.
 pub(super) struct Directory {
-    arrays: [AtomicPtr<AtomicU64>; ARRAYS],
+    arrays: [AtomicPtr<AtomicU32>; ARRAYS],
 }
 
 /// Which array has the bucket.
@@ -40,7 +40,7 @@ impl Directory {
     /// The first array is allocated here, with bucket 0 as the list's beginning.
     pub(super) fn new() -> Self {
         let directory = Directory { arrays: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) };
-        let first: Box<[AtomicU64]> = (0..length(0)).map(|_| AtomicU64::new(0)).collect();
+        let first: Box<[AtomicU32]> = (0..length(0)).map(|_| AtomicU32::new(0)).collect();
         Link::END.store(&first[0]);
         // Relaxed: whoever gets the table gets it with this.
         directory.arrays[0].store(Box::into_raw(first).cast(), Relaxed);
@@ -49,7 +49,7 @@ impl Directory {
 
     /// The link of a bucket. Its array must be there.
     #[inline(always)]
-    pub(super) fn bucket(&self, bucket: u32) -> &AtomicU64 {
+    pub(super) fn bucket(&self, bucket: u32) -> &AtomicU32 {
         let array = array(bucket);
         // Acquire: pairs with `provide` (Release); the zeros. The count does not order them: whoever doubled it need not
         // be who provided.
@@ -98,17 +98,17 @@ impl Drop for Directory {
 /// # Safety
 ///
 /// `first` came from a boxed slice of `length` buckets, and nobody uses it any more.
-unsafe fn free(first: *mut AtomicU64, length: usize) {
+unsafe fn free(first: *mut AtomicU32, length: usize) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, length)) });
 }
 
 /// Memory that is zero already: a big array costs nothing until its buckets are used.
 #[cfg(not(delta_fifo_loom))]
-fn zeroed(length: usize) -> Option<Box<[AtomicU64]>> {
-    let layout = std::alloc::Layout::array::<AtomicU64>(length).ok()?;
+fn zeroed(length: usize) -> Option<Box<[AtomicU32]>> {
+    let layout = std::alloc::Layout::array::<AtomicU32>(length).ok()?;
     // SAFETY: `length` is not 0, as no array is empty.
-    let first = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<AtomicU64>();
+    let first = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<AtomicU32>();
     if first.is_null() {
         return None;
     }
@@ -118,6 +118,6 @@ fn zeroed(length: usize) -> Option<Box<[AtomicU64]>> {
 
 /// A model's atomics are no plain memory.
 #[cfg(delta_fifo_loom)]
-fn zeroed(length: usize) -> Option<Box<[AtomicU64]>> {
-    Some((0..length).map(|_| AtomicU64::new(0)).collect())
+fn zeroed(length: usize) -> Option<Box<[AtomicU32]>> {
+    Some((0..length).map(|_| AtomicU32::new(0)).collect())
 }

@@ -1,24 +1,25 @@
 //! What a link says: where it leads, and in what state its owner is.
 
 use crate::slab::Index;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{planted, weaken};
 
-/// The low half is a slot's index or a bucket's number; 0 that is no bucket's is the end of the list.
-const NUMBER: u64 = u32::MAX as u64;
+/// The low bits are a slot's index or a bucket's number; 0 that is no bucket's is the end of the list.
+const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+pub(super) const NUMBER_BITS: u32 = 28;
 /// The number is a bucket's.
-const BUCKET: u64 = 1 << 32;
+const BUCKET: u32 = 1 << 28;
 /// The link leads somewhere. Clear only in a bucket that nobody has begun to put in the list.
-const LEADS: u64 = 1 << 33;
+const LEADS: u32 = 1 << 29;
 /// Somebody has claimed the bucket and is putting it in the list.
-const CLAIM: u64 = 1 << 34;
+const CLAIM: u32 = 1 << 30;
 /// The node that owns the link is removed.
-const MARK: u64 = 1 << 63;
+const MARK: u32 = 1 << 31;
 
 /// A node's or a bucket's link to what comes next in the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link(u64);
+pub(super) struct Link(u32);
 
 pub(super) enum Target {
     Node(Index),
@@ -35,18 +36,18 @@ impl Link {
 
     #[inline]
     pub(super) fn to_node(index: Index) -> Self {
-        Link(LEADS | u64::from(index.get()))
+        debug_assert!(index.get() <= NUMBER, "see `MOST_NODES`");
+        Link(LEADS | index.get())
     }
 
     #[inline]
     pub(super) fn to_bucket(bucket: u32) -> Self {
-        Link(LEADS | BUCKET | u64::from(bucket))
+        Link(LEADS | BUCKET | bucket)
     }
 
     #[inline(always)]
     pub(super) fn target(self) -> Target {
-        // The cast keeps the number and drops the bits above it.
-        let number = (self.0 & NUMBER) as u32;
+        let number = self.0 & NUMBER;
         if self.0 & BUCKET != 0 {
             Target::Bucket(number)
         } else {
@@ -82,7 +83,7 @@ impl Link {
     }
 
     #[inline(always)]
-    pub(super) fn load(from: &AtomicU64) -> Self {
+    pub(super) fn load(from: &AtomicU32) -> Self {
         // Acquire: pairs with `swing`, `settle` and `mark` (Release); what is behind the link, and what was known to
         // whoever set it.
         Link(from.load(weaken("a link is read relaxed", Acquire)))
@@ -90,7 +91,7 @@ impl Link {
 
     /// Before anybody else can come by.
     #[inline]
-    pub(super) fn store(self, into: &AtomicU64) {
+    pub(super) fn store(self, into: &AtomicU32) {
         // Relaxed: the `swing` that makes the owner reachable publishes it.
         into.store(self.0, Relaxed);
     }
@@ -98,7 +99,7 @@ impl Link {
     /// Makes a link that is unmarked and leads to `from` lead to `to`. Fails if something came between or went, or if
     /// its owner was removed, in each case by somebody else's step.
     #[inline]
-    pub(super) fn swing(at: &AtomicU64, from: Link, to: Link) -> bool {
+    pub(super) fn swing(at: &AtomicU32, from: Link, to: Link) -> bool {
         // Release: pairs with `load` (Acquire); publishes the node or bucket that is new here, or, when one is left out,
         // what its own link showed of those behind it. Relaxed: a failure leads back to a load.
         match at.compare_exchange(from.0, to.0, weaken("a link is set relaxed", Release), Relaxed) {
@@ -110,21 +111,21 @@ impl Link {
     }
 
     /// Claims a bucket. Fails if somebody else has.
-    pub(super) fn claim(bucket: &AtomicU64) -> bool {
+    pub(super) fn claim(bucket: &AtomicU32) -> bool {
         // Relaxed, twice: a claim publishes nothing, and who fails loads the link.
         bucket.compare_exchange(Link::UNLINKED.0, Link::CLAIMED.0, Relaxed, Relaxed).is_ok()
     }
 
     /// Says that a bucket, which is in the list, is there. Returns its link.
     #[cold]
-    pub(super) fn settle(bucket: &AtomicU64) -> Self {
+    pub(super) fn settle(bucket: &AtomicU32) -> Self {
         // Release: pairs with `load` (Acquire); publishes that the list leads here. Acquire: as in `load`.
         Link(bucket.fetch_and(!CLAIM, weaken("a bucket is settled relaxed", AcqRel)) & !CLAIM)
     }
 
     /// Marks a node as removed. Returns whether it was not.
     #[inline]
-    pub(super) fn mark(node: &AtomicU64) -> bool {
+    pub(super) fn mark(node: &AtomicU32) -> bool {
         // Release: pairs with `load` (Acquire); what was done before the removal. Acquire: what whoever was faster did
         // before theirs.
         let ordering = weaken("a mark is relaxed", AcqRel);

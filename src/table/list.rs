@@ -4,21 +4,22 @@ use super::Node;
 use super::directory::Directory;
 use super::link::{Link, Target};
 use crate::slab::{Index, Slab};
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
 
 /// Where a node with this hash stands: odd, the bits reversed, so that growth splits each bucket into two stretches.
 #[inline(always)]
-pub(super) fn order_of_hash(hash: u64) -> u64 {
-    hash.reverse_bits() | 1
+pub(super) fn order_of_hash(hash: u64) -> u32 {
+    // The cast keeps the low bits; the highest of them makes room for the mark of a node.
+    (hash as u32).reverse_bits() | 1
 }
 
 /// Where a bucket stands: even, before the nodes of all hashes that end in its number.
 #[inline(always)]
-fn order_of_bucket(bucket: u32) -> u64 {
-    u64::from(bucket).reverse_bits()
+fn order_of_bucket(bucket: u32) -> u32 {
+    bucket.reverse_bits()
 }
 
 pub(super) struct List<'c, N> {
@@ -30,7 +31,7 @@ pub(super) struct List<'c, N> {
 
 /// Between two neighbours.
 pub(super) struct Place<'c> {
-    before: &'c AtomicU64,
+    before: &'c AtomicU32,
     /// What `before` said: unmarked.
     link: Link,
     /// How many nodes it took to get here.
@@ -56,7 +57,7 @@ impl Place<'_> {
 impl<'c, N: Node> List<'c, N> {
     /// A bucket in the list from which the nodes of `bucket` can be reached, and its link.
     #[inline(always)]
-    pub(super) fn entrance(&self, bucket: u32) -> (&'c AtomicU64, Link) {
+    pub(super) fn entrance(&self, bucket: u32) -> (&'c AtomicU32, Link) {
         let start = self.directory.bucket(bucket);
         let link = Link::load(start);
         if link.is_linked() { (start, link) } else { self.make_entrance(bucket) }
@@ -65,7 +66,7 @@ impl<'c, N: Node> List<'c, N> {
     /// Puts the bucket in the list, and before it those that it was split from, but for what somebody else is just
     /// putting there: nobody waits for them.
     #[cold]
-    fn make_entrance(&self, bucket: u32) -> (&'c AtomicU64, Link) {
+    fn make_entrance(&self, bucket: u32) -> (&'c AtomicU32, Link) {
         while planted("who finds a claimed bucket waits")
             && Link::load(self.directory.bucket(bucket)).is_claimed()
         {
@@ -90,7 +91,7 @@ impl<'c, N: Node> List<'c, N> {
 
     /// Puts the bucket in the list, looking for its place from `from`. Returns whether it is there: not if somebody
     /// else has claimed it.
-    fn link(&self, from: &'c AtomicU64, bucket: u32) -> bool {
+    fn link(&self, from: &'c AtomicU32, bucket: u32) -> bool {
         let own = self.directory.bucket(bucket);
         if !Link::claim(own) {
             return Link::load(own).is_linked() || planted("a claimed bucket counts as linked");
@@ -116,14 +117,14 @@ impl<'c, N: Node> List<'c, N> {
 
     /// Comes to a bucket along the list, which shows that it is there, even if whoever put it there has yet to say so.
     #[inline]
-    fn arrive(&self, bucket: u32) -> (&'c AtomicU64, Link) {
+    fn arrive(&self, bucket: u32) -> (&'c AtomicU32, Link) {
         let own = self.directory.bucket(bucket);
         let link = Link::load(own);
         (own, if link.is_claimed() { Link::settle(own) } else { link })
     }
 
     /// The place behind all nodes up to `order`. Unlinks marked nodes on the way.
-    pub(super) fn behind(&self, start: &'c AtomicU64, order: u64) -> Place<'c> {
+    pub(super) fn behind(&self, start: &'c AtomicU32, order: u32) -> Place<'c> {
         self.search(start, order, |_| false).unwrap_or_else(|_| unreachable!("nothing is equal"))
     }
 
@@ -131,8 +132,8 @@ impl<'c, N: Node> List<'c, N> {
     /// nodes on the way, and begins again where that fails.
     pub(super) fn search(
         &self,
-        start: &'c AtomicU64,
-        order: u64,
+        start: &'c AtomicU32,
+        order: u32,
         mut eq: impl FnMut(&N) -> bool,
     ) -> Result<Place<'c>, Index> {
         'again: loop {
@@ -177,8 +178,8 @@ impl<'c, N: Node> List<'c, N> {
     #[inline(always)]
     pub(super) fn scan<R>(
         &self,
-        start: (&'c AtomicU64, Link),
-        mut see: impl FnMut(Seen<'c, N>, u64) -> Option<R>,
+        start: (&'c AtomicU32, Link),
+        mut see: impl FnMut(Seen<'c, N>, u32) -> Option<R>,
     ) -> Option<R> {
         let (mut before, mut link) = start;
         loop {

@@ -88,8 +88,8 @@ model! { a_walk_shows_what_stays_once, preemptions: Some(3), }
 #[derive(Default)]
 struct Item {
     link: AtomicU32,
-    next: AtomicU64,
-    order: AtomicU64,
+    next: AtomicU32,
+    order: AtomicU32,
     /// Plain memory, so that loom sees who reads a slot that may be written. 0: not in use.
     key: UnsafeCell<u64>,
 }
@@ -101,13 +101,13 @@ impl Slot for Item {
 }
 
 impl Node for Item {
-    fn next(&self) -> &AtomicU64 {
+    fn next(&self) -> &AtomicU32 {
         // Whoever follows a link to a slot uses it.
         self.key();
         &self.next
     }
 
-    fn order(&self) -> &AtomicU64 {
+    fn order(&self) -> &AtomicU32 {
         &self.order
     }
 }

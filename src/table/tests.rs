@@ -12,8 +12,8 @@ use crate::sync::{epoch, thread};
 #[derive(Default)]
 struct Item {
     link: AtomicU32,
-    next: AtomicU64,
-    order: AtomicU64,
+    next: AtomicU32,
+    order: AtomicU32,
     key: AtomicU64,
 }
 
@@ -24,11 +24,11 @@ impl Slot for Item {
 }
 
 impl Node for Item {
-    fn next(&self) -> &AtomicU64 {
+    fn next(&self) -> &AtomicU32 {
         &self.next
     }
 
-    fn order(&self) -> &AtomicU64 {
+    fn order(&self) -> &AtomicU32 {
         &self.order
     }
 }
