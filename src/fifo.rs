@@ -27,6 +27,7 @@ mod models;
 mod models_replace;
 mod open;
 mod panics;
+mod parts;
 mod pop;
 mod processed;
 mod produce;

@@ -71,17 +71,17 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KnownObject<K, V> {
-    key: SharedKey<K, V>,
+    key: SharedKey<K>,
     object: Object<V>,
 }
 
 /// A key by itself, or in an entry of the sharded queue.
-enum SharedKey<K, V> {
+enum SharedKey<K> {
     Alone(Key<K>),
-    OfEntry(EntryKey<K, V>),
+    OfEntry(EntryKey<K>),
 }
 
-impl<K, V> Deref for SharedKey<K, V> {
+impl<K> Deref for SharedKey<K> {
     type Target = K;
 
     fn deref(&self) -> &K {
@@ -92,7 +92,7 @@ impl<K, V> Deref for SharedKey<K, V> {
     }
 }
 
-impl<K, V> Clone for SharedKey<K, V> {
+impl<K> Clone for SharedKey<K> {
     fn clone(&self) -> Self {
         match self {
             SharedKey::Alone(key) => SharedKey::Alone(key.clone()),
@@ -106,7 +106,7 @@ impl<K, V> KnownObject<K, V> {
         KnownObject { key: SharedKey::Alone(key), object }
     }
 
-    pub(crate) fn of_entry(key: EntryKey<K, V>, object: Object<V>) -> Self {
+    pub(crate) fn of_entry(key: EntryKey<K>, object: Object<V>) -> Self {
         KnownObject { key: SharedKey::OfEntry(key), object }
     }
 
@@ -151,9 +151,9 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for KnownObject<K, V> {
 /// assert_eq!(key.as_str(), "a");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KnownKey<K, V>(SharedKey<K, V>);
+pub struct KnownKey<K>(SharedKey<K>);
 
-impl<K, V> Deref for KnownKey<K, V> {
+impl<K> Deref for KnownKey<K> {
     type Target = K;
 
     fn deref(&self) -> &K {
@@ -161,13 +161,13 @@ impl<K, V> Deref for KnownKey<K, V> {
     }
 }
 
-impl<K, V> Clone for KnownKey<K, V> {
+impl<K> Clone for KnownKey<K> {
     fn clone(&self) -> Self {
         KnownKey(self.0.clone())
     }
 }
 
-impl<K: fmt::Debug, V> fmt::Debug for KnownKey<K, V> {
+impl<K: fmt::Debug> fmt::Debug for KnownKey<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -239,7 +239,7 @@ pub trait KnownView<K, V> {
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
 
     /// The keys, as [`iter`](Self::iter) gives them. O(n); progress is the view's.
-    fn keys(&self) -> impl Iterator<Item = KnownKey<K, V>> {
+    fn keys(&self) -> impl Iterator<Item = KnownKey<K>> {
         self.iter().map(|known| KnownKey(known.key))
     }
 }

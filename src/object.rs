@@ -50,8 +50,8 @@ use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-pub(crate) use cell::Cell;
 use cell::free_alone;
+pub(crate) use cell::{Body, Cell};
 use pool::Home;
 pub(crate) use pool::{Draft, Pool};
 
@@ -62,14 +62,25 @@ pub(crate) type Key<K> = Shared<K>;
 pub(crate) trait Head: Default {
     /// The alignment of the whole cell, at least.
     type Align;
+
+    /// Where it is written whether the cell has a value. None: every cell that is out has one, and is of a pool.
+    fn body(&self) -> Option<&Body>;
 }
 
-impl Head for () {
+/// A head with nothing else in it.
+#[derive(Default)]
+pub(crate) struct Bare(Body);
+
+impl Head for Bare {
     type Align = ();
+
+    fn body(&self) -> Option<&Body> {
+        Some(&self.0)
+    }
 }
 
 /// A shared, immutable value; as `Arc`, but its memory is recycled by a pool. Good after the pool is gone.
-pub(crate) struct Shared<T, H: Head = ()> {
+pub(crate) struct Shared<T, H: Head = Bare> {
     /// One of its references is ours.
     cell: NonNull<Cell<T, H>>,
     owns: PhantomData<Cell<T, H>>,
@@ -222,7 +233,7 @@ impl<T, H: Head> Drop for Last<T, H> {
         }
         // SAFETY: I4: until it is given back the cell is there; I1: its body is ours, with no value in it any more.
         unsafe {
-            match self.0.as_ref().home() {
+            match Cell::home(self.0) {
                 None => free_alone(self.0),
                 Some((home, index)) => Home::give_back(home, index),
             }

@@ -26,12 +26,12 @@ pub(crate) fn may_hold_leases() -> bool {
     OWN_LEASES.get() > 0
 }
 
-/// A number for the calling thread; never 0, until there have been 2^32 threads.
+/// A number for the calling thread: never 0, below 2^31, and of no other thread until there have been so many.
 pub(crate) fn current_thread() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
         // Relaxed: only uniqueness counts.
-        static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
+        static NUMBER: u32 = (NEXT.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1)).max(1);
     }
     NUMBER.with(|number| *number)
 }

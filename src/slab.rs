@@ -38,6 +38,7 @@
     reason = "the directory consists of pointers to memory that lives as long as the slab"
 )]
 
+mod chunk;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
 #[cfg(all(test, not(delta_fifo_loom)))]
@@ -46,11 +47,13 @@ mod tests;
 use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::sync::{CachePadded, pause_point, planted, prefetch_all, weaken};
+
+use chunk::Chunk;
 
 /// The name of a slot. 0 and `u32::MAX` name none.
 pub(crate) type Index = NonZeroU32;
@@ -61,18 +64,6 @@ pub(crate) trait Slot: Default {
     fn link(&self) -> &AtomicU32;
 }
 
-/// Slots of a chunk, of which each is a power of two. So many of them are made in one go; of big ones fewer.
-const fn chunk<T>() -> u32 {
-    const BYTES: usize = 65_536;
-    if cfg!(delta_fifo_loom) {
-        return 2;
-    }
-    let mut slots = 128;
-    while slots > 1 && slots as usize * size_of::<T>() > BYTES {
-        slots /= 2;
-    }
-    slots
-}
 /// Places of the first row.
 const ROW: u32 = if cfg!(delta_fifo_loom) { 1 } else { 32 };
 /// A power of two, so that a mask bounds the number of a row.
@@ -97,16 +88,18 @@ pub(crate) struct Slab<T> {
     free: CachePadded<AtomicU64>,
     /// The number of the next new slot. 64 bits, so that it cannot wrap.
     next: CachePadded<AtomicU64>,
+    /// Whom slots lead to: see `origin`. Not a subject of models: it is written before anybody else knows the slab.
+    owner: std::sync::atomic::AtomicPtr<()>,
     slots: PhantomData<T>,
 }
 
 /// Row, place in the row, slot in the chunk.
 #[inline(always)]
 fn locate<T>(index: Index) -> (usize, usize, usize) {
-    let slots = const { chunk::<T>() };
-    let chunk = index.get() / slots + ROW;
+    let (chunk, slot) = Chunk::<T>::locate(index);
+    let chunk = chunk + ROW;
     let row = chunk.ilog2() - ROW.ilog2();
-    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, (index.get() % slots) as usize)
+    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, slot)
 }
 
 /// How many places a row has.
@@ -114,7 +107,7 @@ fn places(row: usize) -> usize {
     (ROW as usize) << row
 }
 
-impl<T: Slot> Slab<T> {
+impl<T: Default> Slab<T> {
     /// Allocates no slots yet.
     pub(crate) fn new() -> Self {
         Slab {
@@ -122,8 +115,26 @@ impl<T: Slot> Slab<T> {
             stock: CachePadded::new(AtomicU64::new(0)),
             free: CachePadded::new(AtomicU64::new(0)),
             next: CachePadded::new(AtomicU64::new(1)),
+            owner: std::sync::atomic::AtomicPtr::new(ptr::null_mut()),
             slots: PhantomData,
         }
+    }
+
+    /// Before the first slot is taken: what its slots lead to.
+    pub(crate) fn set_owner<O>(&self, owner: NonNull<O>) {
+        // Relaxed: nobody else knows the slab.
+        self.owner.store(owner.as_ptr().cast(), Relaxed);
+    }
+
+    /// The owner of the slab that a slot is of, null if it has none, and the slot's index.
+    ///
+    /// # Safety
+    ///
+    /// The slot is of a slab that is there, and the pointer came from [`ptr`](Self::ptr).
+    #[inline(always)]
+    pub(crate) unsafe fn origin(slot: NonNull<T>) -> (*const (), Index) {
+        // SAFETY: I1: the chunk is there; `ptr` derives from a pointer to all of it.
+        unsafe { Chunk::origin(slot) }
     }
 
     /// The slot of an index. Two dependent loads.
@@ -133,6 +144,13 @@ impl<T: Slot> Slab<T> {
     /// It may with an index that was never handed out.
     #[inline]
     pub(crate) fn get(&self, index: Index) -> &T {
+        // SAFETY: I1: a slot is there until the slab is dropped.
+        unsafe { self.ptr(index).as_ref() }
+    }
+
+    /// The same as a pointer that is good for the whole chunk.
+    #[inline]
+    pub(crate) fn ptr(&self, index: Index) -> NonNull<T> {
         let (row, place, slot) = locate::<T>(index);
         // Acquire: pairs with `install_row` (Release); publishes the places.
         let row = self.rows[row].load(Acquire);
@@ -143,13 +161,64 @@ impl<T: Slot> Slab<T> {
         let place = unsafe { &*row.add(place) };
         // Acquire: pairs with `install_chunk` (Release); publishes the slots as they were made.
         let chunk = place.load(weaken("a chunk is read by a relaxed load", Acquire));
-        if chunk.is_null() {
-            never_made();
-        }
-        // SAFETY: I1: a chunk has `chunk` slots, all made, and is there until the slab is dropped; `slot` is below that.
-        unsafe { &*chunk.add(slot) }
+        let Some(first) = NonNull::new(chunk) else { never_made() };
+        // SAFETY: I1: a chunk has `SLOTS` slots, all made, and is there until the slab is dropped; `slot` is below that.
+        unsafe { first.add(slot) }
     }
 
+    /// Sees to it that the slot of an index is there, without taking it: for a slab whose slots go with those of another.
+    #[inline]
+    pub(crate) fn provide(&self, index: Index) {
+        let (row, place, _) = locate::<T>(index);
+        // Acquire: pairs with `install_row` (Release); publishes the places.
+        let mut places = self.rows[row].load(Acquire);
+        if places.is_null() {
+            places = self.install_row(row);
+        }
+        // SAFETY: as in `ptr`.
+        let place = unsafe { &*places.add(place) };
+        // Acquire: pairs with `install_chunk` (Release); publishes the slots.
+        if place.load(Acquire).is_null() {
+            self.install_chunk(place, Chunk::<T>::locate(index).0);
+        }
+    }
+
+    /// Returns the row, whoever installed it.
+    #[cold]
+    fn install_row(&self, row: usize) -> *mut Place<T> {
+        let new = new_row(places(row));
+        pause_point("take: row made");
+        // Release: pairs with `get` and `grow` (Acquire); publishes the places. Acquire: on failure the other's places are
+        // used, and pair with this Release.
+        match self.rows[row].compare_exchange(ptr::null_mut(), new, Release, Acquire) {
+            Ok(_) => new,
+            Err(theirs) => {
+                // SAFETY: `new` came from `new_row` with as many places, and nobody has seen it.
+                unsafe { free_slice(new, places(row)) };
+                theirs
+            }
+        }
+    }
+
+    #[cold]
+    fn install_chunk(&self, place: &Place<T>, number: u32) {
+        // Relaxed: written before anybody else knew the slab.
+        let new = Chunk::<T>::make(self.owner.load(Relaxed), number);
+        pause_point("take: chunk made");
+        if planted("a chunk is installed by a store") {
+            place.store(new.as_ptr(), Release);
+            return;
+        }
+        // Release: pairs with `get` and `grow` (Acquire); publishes the slots. Relaxed: on failure somebody else's stands,
+        // and `get` acquires it.
+        if place.compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed).is_err() {
+            // SAFETY: made above, and nobody has seen it.
+            unsafe { Chunk::free(new) };
+        }
+    }
+}
+
+impl<T: Slot> Slab<T> {
     /// A free slot, else a new one. What was done to it before it was given happens before. Lock-free, O(1) but for a new
     /// chunk.
     #[inline]
@@ -287,54 +356,8 @@ impl<T: Slot> Slab<T> {
             handle_alloc_error(Layout::new::<T>());
         }
         let index = Index::new(number as u32).expect("numbers start at 1");
-        let (row, place, _) = locate::<T>(index);
-        // Acquire: pairs with `install_row` (Release); publishes the places.
-        let mut places = self.rows[row].load(Acquire);
-        if places.is_null() {
-            places = self.install_row(row);
-        }
-        // SAFETY: as in `get`.
-        let place = unsafe { &*places.add(place) };
-        // Acquire: pairs with `install_chunk` (Release); publishes the slots.
-        if place.load(Acquire).is_null() {
-            Self::install_chunk(place);
-        }
+        self.provide(index);
         index
-    }
-
-    /// Returns the row, whoever installed it.
-    #[cold]
-    fn install_row(&self, row: usize) -> *mut Place<T> {
-        let new = new_row(places(row));
-        pause_point("take: row made");
-        // Release: pairs with `get` and `grow` (Acquire); publishes the places. Acquire: on failure the other's places are
-        // used, and pair with this Release.
-        match self.rows[row].compare_exchange(ptr::null_mut(), new, Release, Acquire) {
-            Ok(_) => new,
-            Err(theirs) => {
-                // SAFETY: `new` came from `new_row` with as many places, and nobody has seen it.
-                unsafe { free_slice(new, places(row)) };
-                theirs
-            }
-        }
-    }
-
-    #[cold]
-    fn install_chunk(place: &Place<T>) {
-        // It reports a lack of memory by `handle_alloc_error`.
-        let slots: Box<[T]> = (0..chunk::<T>()).map(|_| T::default()).collect();
-        let new = Box::into_raw(slots).cast::<T>();
-        pause_point("take: chunk made");
-        if planted("a chunk is installed by a store") {
-            place.store(new, Release);
-            return;
-        }
-        // Release: pairs with `get` and `grow` (Acquire); publishes the slots. Relaxed: on failure somebody else's stands,
-        // and `get` acquires it.
-        if place.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-            // SAFETY: `new` is the slice of slots from above, and nobody has seen it.
-            unsafe { free_slice(new, chunk::<T>() as usize) };
-        }
     }
 }
 
@@ -383,9 +406,9 @@ impl<T> Drop for Slab<T> {
             for place in 0..places(number) {
                 // SAFETY: I1: the row has so many places.
                 let first = unsafe { &*row.add(place) }.load(Relaxed);
-                if !first.is_null() {
+                if let Some(first) = NonNull::new(first) {
                     // SAFETY: I1: made by `install_chunk`, and by `&mut` nobody has a slot any more.
-                    unsafe { free_slice(first, chunk::<T>() as usize) };
+                    unsafe { Chunk::free(first) };
                 }
             }
             // SAFETY: I1: made by `install_row`, and by `&mut` nobody uses it.

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::{Delta, Tombstone};
-use crate::object::{Head, Shared};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::object::{Body, Head, Shared};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// How much of what is pending for one key may be merged.
 ///
@@ -40,12 +40,17 @@ pub(crate) type Object<V> = Shared<V, FactHead>;
 pub(crate) struct FactHead {
     pub(crate) settled: AtomicU64,
     pub(crate) debt: AtomicU64,
-    pub(crate) info: AtomicU32,
     pub(crate) carrier: AtomicU32,
+    pub(crate) info: AtomicU8,
+    body: Body,
 }
 
 impl Head for FactHead {
     type Align = ();
+
+    fn body(&self) -> Option<&Body> {
+        Some(&self.body)
+    }
 }
 
 /// The kind of a [`RawDelta`].

@@ -22,8 +22,9 @@ use super::DeltaFifo;
 use super::chain::{self, Facts};
 use super::debts::Debts;
 use super::end::{LazyPin, Rest};
-use super::entry::{GivenBack, Slot, Tenure};
+use super::entry::{Slot, Tenure};
 use super::panics::Panics;
+use super::parts::{GivenBack, Legacy};
 use super::pop::Held;
 use super::replaces::Progress;
 use super::word::{Newest, State, Word};
@@ -154,7 +155,7 @@ where
     pub(super) fn discard(&self) {
         let mut panics = Panics::default();
         for number in 0..self.core.shards.len() {
-            let all = |index, _: &Slot<K, V>, _: &Guard| Some(index);
+            let all = |index, _: &Slot<K>, _: &Guard| Some(index);
             self.core.shards[number].stretches(all, |met, guard| {
                 let thrown: Vec<Thrown<V>> =
                     met.into_iter().filter_map(|index| self.discard_entry(number, index, &guard)).collect();
@@ -182,10 +183,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 pause_point("discard: seized");
                 // Relaxed: as in `lease`.
                 shard.gone.taken.fetch_add(1, Ordering::Relaxed);
-                let given_back = entry.own(&mut tenure, |own| own.given_back.take());
-                let left = entry.own(&mut tenure, |own| own.left.take());
+                let Legacy { given_back, left } = entry.legacy(&mut tenure, std::mem::take);
                 // Relaxed, here and below: published by the exchange that made the key pending.
-                self.marks.lose(entry.since.load(Ordering::Relaxed));
+                self.marks.lose(entry.cold().since.load(Ordering::Relaxed));
                 let thrown = self.throw(number, word, given_back);
                 let dirty = self.retire_thrown(number, tenure).map(Box::new);
                 return Some(Thrown { _left: left, _dirty: dirty, ..thrown });
@@ -196,7 +196,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             // Dirty: the lease goes on. Lost before it can end: no mark is told that this was processed. When the facts came is
             // not known; what the lease has is no newer.
             // Relaxed: published by the exchange that made the key dirty.
-            self.marks.lose(entry.since.load(Ordering::Relaxed));
+            self.marks.lose(entry.cold().since.load(Ordering::Relaxed));
             if entry.drain(word, word.drained()) {
                 pause_point("discard: drained");
                 return Some(self.throw_dirty(number, word));
@@ -236,7 +236,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         self.tell(self.core.replaces.fail(&held.debts));
         let entry = self.entry_of_lease(&held);
         // Relaxed: only this thread writes it while the key is leased.
-        self.marks.lose(entry.since.load(Ordering::Relaxed));
+        self.marks.lose(entry.cold().since.load(Ordering::Relaxed));
         self.core.closing.count(1, held.deltas.len());
         let Held { shard, tenure, deltas, previous, .. } = held;
         let dirty = self.retire_thrown(shard as usize, tenure);
@@ -248,8 +248,8 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     pub(super) fn discard_untaken(&self, number: usize, mut tenure: Tenure) {
         let entry = self.core.shards[number].entries.get(tenure.index());
         // Relaxed: only this thread writes it while the key is leased.
-        self.marks.lose(entry.since.load(Ordering::Relaxed));
-        let (given_back, left) = entry.own(&mut tenure, |own| (own.given_back.take(), own.left.take()));
+        self.marks.lose(entry.cold().since.load(Ordering::Relaxed));
+        let Legacy { given_back, left } = entry.legacy(&mut tenure, std::mem::take);
         let thrown = self.throw(number, entry.word().drained(), given_back);
         let dirty = self.retire_thrown(number, tenure);
         self.tell(Progress::MADE);

@@ -9,9 +9,9 @@ use crate::sync::epoch;
 use super::DeltaFifo;
 use super::chain::{self, Facts};
 use super::core::Core;
-use super::entry::Holders;
 use super::lines::At;
 use super::panics::Panics;
+use super::parts::Legacy;
 use super::shard::Shard;
 use super::word::State;
 
@@ -56,16 +56,18 @@ impl<K, V> Core<K, V> {
                         );
                     }
                 }
-                drop_each(facts, entry.take_holders(), objects, panics);
+                drop_each(facts, entry.take_legacy(), objects, panics);
             });
         }
     }
 }
 
 /// Several values whose `Drop` may panic: each by itself.
-fn drop_each<V>(facts: Facts<V>, holders: Holders<V>, objects: Vec<Object<V>>, panics: &mut Panics) {
+fn drop_each<V>(facts: Facts<V>, legacy: Legacy<V>, objects: Vec<Object<V>>, panics: &mut Panics) {
     facts.into_iter().for_each(|fact| _ = panics.contain(|| drop(fact)));
-    panics.contain(|| drop(holders));
+    let Legacy { given_back, left } = legacy;
+    panics.contain(|| drop(given_back));
+    panics.contain(|| drop(left));
     objects.into_iter().for_each(|object| _ = panics.contain(|| drop(object)));
 }
 
@@ -87,7 +89,7 @@ fn dismantle<K, V>(shard: &mut Shard<K, V>, panics: &mut Panics) {
         }
         let facts = chain::take(objects, entry.word().newest());
         let versions = entry.version.dismantle(objects).collect();
-        drop_each(facts, entry.take_holders(), versions, panics);
+        drop_each(facts, entry.take_legacy(), versions, panics);
         panics.contain(|| entries.recycle(index));
     });
     while objects.has_dead() {

@@ -20,8 +20,9 @@ use crate::sync::{fence_after_rmw, pause_point, planted};
 use super::DeltaFifo;
 use super::chain::{Facts, Shown};
 use super::close::Thrown;
-use super::entry::{GivenBack, Tenure};
+use super::entry::Tenure;
 use super::link::ToLink;
+use super::parts::GivenBack;
 use super::pop::Held;
 use super::push::Counted;
 use super::replaces::Progress;
@@ -141,13 +142,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if !self.keeps_known() {
                 let left = known_after(&deltas).cloned().map_or(Before::Absent, Before::Known);
                 let left = (dirty && !deltas.is_empty()).then(|| Box::new(left));
-                let old = entry.own(&mut tenure, |own| std::mem::replace(&mut own.left, left));
+                let old = entry.legacy(&mut tenure, |legacy| std::mem::replace(&mut legacy.left, left));
                 objects.extend(old.and_then(|old| old.into_object()));
             }
             if dirty {
                 // Relaxed: published by the exchange.
                 let late = planted("a lease reads the mark at its end");
-                entry.since.store(if late { self.marks.newest() } else { since }, Ordering::Relaxed);
+                entry.cold().since.store(if late { self.marks.newest() } else { since }, Ordering::Relaxed);
             }
             let newest =
                 if deltas.is_empty() { word.kind() } else { Newest::of(known_after(&deltas).is_some()) };
@@ -221,7 +222,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let given_back = GivenBack { deltas, facts: Facts::new(), previous, attempts, debts, background };
         let newest = given_back.newest();
         let entry = self.core.shards[shard].entries.get(tenure.index());
-        entry.own(&mut tenure, |own| own.given_back = Some(Box::new(given_back)));
+        entry.legacy(&mut tenure, |legacy| legacy.given_back = Some(Box::new(given_back)));
         if let Some(link) = self.end_given_back(shard, tenure, newest, background, until) {
             self.link(link, guard);
         }
@@ -247,7 +248,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let until = until.filter(|_| word.newest().is_none());
             if let Some(until) = until {
                 // Relaxed: published by the exchange.
-                entry.note.store(self.delays.stamp(until), Ordering::Relaxed);
+                entry.cold().note.store(self.delays.stamp(until), Ordering::Relaxed);
             }
             counted.set(word.newest().is_none());
             let next = word.give_back(newest, background, until.is_some());

@@ -47,93 +47,59 @@
 #![expect(unsafe_code, reason = "the word says whose the plain data is (E2, E6)")]
 
 use std::marker::PhantomData;
+use std::ops::Deref;
 
-use crate::delta::{DeltaList, Object};
-use crate::object::{Cell, Draft, Head, Lent, Pool, Shared};
-use crate::resolve::{Before, known_after};
-use crate::slab::{Index, Slab};
+use crate::object::{Body, Cell, Draft, Head, Lent, Pool, Shared};
+use crate::slab::{Index, Slab, Slot as _};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::epoch::Guard;
-use crate::sync::{planted, prefetch, weaken};
+use crate::sync::{planted, weaken};
 use crate::table::{Links, MOST_NODES};
 
 use super::cells::Own;
-use super::chain::Facts;
-use super::debts::Debts;
+use super::parts::{Cold, Legacy, Parts};
 use super::version::Version;
-use super::word::{Newest, State, Word};
+use super::word::{State, Word};
 
-/// What a lease gave back, or a pop that came to nothing.
-pub(super) struct GivenBack<V> {
-    /// Empty if no lease has shown any.
-    pub(super) deltas: DeltaList<Object<V>>,
-    /// Taken by a pop that panicked before it resolved them.
-    pub(super) facts: Facts<V>,
-    pub(super) previous: Option<Object<V>>,
-    pub(super) attempts: u32,
-    pub(super) debts: Debts,
-    pub(super) background: bool,
-}
-
-impl<V> GivenBack<V> {
-    /// What the key is after its deltas, which have been resolved.
-    pub(super) fn newest(&self) -> Newest {
-        if known_after(&self.deltas).is_some() { Newest::Live } else { Newest::Deleted }
-    }
-}
-
-/// The holder's part of an entry (E2).
-pub(super) struct Holders<V> {
-    /// Comes before the facts. Rare, and most of an entry's size if it stood here.
-    pub(super) given_back: Option<Box<GivenBack<V>>>,
-    /// What the last lease left, if the known objects are elsewhere: newer than a user's store may be.
-    pub(super) left: Option<Box<Before<Object<V>>>>,
-    /// The largest number among the facts that leases of this entry have resolved: `settled`, but for facts that a lease is
-    /// only about to take.
-    pub(super) judged: u64,
-}
-
-impl<V> Default for Holders<V> {
-    fn default() -> Self {
-        Holders { given_back: None, left: None, judged: 0 }
-    }
-}
-
-/// All of an entry but its key, which stands behind it in the same cell ([`Slot`]): the first line of the cell is for what
-/// is rare, the second for what every change and every lease touch.
-#[repr(C)]
-pub(crate) struct Entry<V> {
-    holders: Own<Holders<V>>,
-    /// While it is delayed: when that ends, in the delays' own count. While it is leased: the replace that the lease owes, 0 if
-    /// none, [`MANY`] if more than one.
-    pub(super) note: AtomicU64,
-    /// E8.
-    pub(super) since: AtomicU64,
+/// What every change and every lease touch of an entry: the head of the cell that has its key ([`Slot`]), of a line with keys of up
+/// to 24 bytes. Everything else is among its [`Parts`]; while the entry is in the table, the link of the cell leads to what one
+/// holder has left to the next.
+pub(crate) struct EntryHead {
     word: AtomicU64,
-    /// E7.
-    settled: AtomicU64,
+    /// The holder's: the largest number among the facts that leases of this entry have resolved. That is `settled`, but for facts
+    /// that a lease is only about to take.
+    judged: Own<u64>,
     next: AtomicU32,
     order: AtomicU32,
     pub(super) version: Version,
-    /// The thread that holds the lease as a borrow; 0 if nobody can tell.
-    pub(super) thread: AtomicU32,
+    /// The thread that holds the lease as a borrow; 0 if nobody can tell. With [`OWES`].
+    holder: AtomicU32,
 }
 
 /// An entry with its key.
-pub(super) type Slot<K, V> = Cell<K, Entry<V>>;
+pub(super) type Slot<K> = Cell<K, EntryHead>;
 
 /// A key that is shared with its entry.
-pub(crate) type EntryKey<K, V> = Shared<K, Entry<V>>;
+pub(crate) type EntryKey<K> = Shared<K, EntryHead>;
+
+/// The lease owes a replace: its note says which.
+pub(super) const OWES: u32 = 1 << 31;
+
+/// In a note: more than one.
+pub(super) const MANY: u64 = u64::MAX;
 
 /// Whole lines.
 #[repr(align(64))]
 pub(crate) struct Lines;
 
-impl<V> Head for Entry<V> {
+impl Head for EntryHead {
     type Align = Lines;
-}
 
-pub(super) const MANY: u64 = u64::MAX;
+    /// Every entry has a key.
+    fn body(&self) -> Option<&Body> {
+        None
+    }
+}
 
 /// The right to an entry's holder's part (E2), and the duty to end the lease. Not `Clone`.
 #[must_use = "the key stays leased"]
@@ -149,23 +115,20 @@ impl Tenure {
     }
 }
 
-impl<V> Default for Entry<V> {
+impl Default for EntryHead {
     fn default() -> Self {
-        Entry {
-            holders: Own::default(),
-            note: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+        EntryHead {
             word: AtomicU64::new(Word::NEW.bits()),
-            settled: AtomicU64::new(0),
+            judged: Own::default(),
             next: AtomicU32::new(0),
             order: AtomicU32::new(0),
             version: Version::default(),
-            thread: AtomicU32::new(0),
+            holder: AtomicU32::new(0),
         }
     }
 }
 
-impl<V> Links for Entry<V> {
+impl Links for EntryHead {
     fn next(&self) -> &AtomicU32 {
         &self.next
     }
@@ -175,7 +138,31 @@ impl<V> Links for Entry<V> {
     }
 }
 
-impl<V> Entry<V> {
+/// An entry with all its parts.
+pub(super) struct Entry<'e, V> {
+    head: &'e EntryHead,
+    parcel: &'e AtomicU32,
+    parts: &'e Parts<V>,
+    index: Index,
+}
+
+impl<V> Clone for Entry<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Entry<'_, V> {}
+
+impl<V> Deref for Entry<'_, V> {
+    type Target = EntryHead;
+
+    fn deref(&self) -> &EntryHead {
+        self.head
+    }
+}
+
+impl EntryHead {
     pub(super) fn word(&self) -> Word {
         // Acquire: pairs with `exchange` (Release); publishes facts, what was given back, and whatever the thread that
         // brought the entry here had done.
@@ -227,41 +214,8 @@ impl<V> Entry<V> {
     pub(super) fn end(&self, tenure: Tenure, from: Word, to: Word) -> Result<(), Tenure> {
         debug_assert!(from.state() == State::Leased && to.state() != State::Leased);
         // Relaxed: published by the exchange. The next lease is nobody's as long as it is not known whose.
-        self.thread.store(0, Ordering::Relaxed);
+        self.holder.store(0, Ordering::Relaxed);
         if self.exchange(from, to) { Ok(()) } else { Err(tenure) }
-    }
-
-    /// The cell is a draft: nobody else can reach it. Returns the word that it had in its last life.
-    pub(super) fn prepare(&self, since: u64) -> Word {
-        // SAFETY: E6: the cell is a draft, so this thread alone can reach it, and it came by way of who gave it.
-        unsafe { self.holders.with_mut(|own| own.judged = 0) };
-        // Relaxed, all: the insertion into the table publishes them.
-        self.since.store(since, Ordering::Relaxed);
-        self.settled.store(0, Ordering::Relaxed);
-        Word::from_bits(self.word.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn settled(&self) -> u64 {
-        // Acquire: pairs with `raise` (Release); whoever acts on a number has seen what led to it.
-        self.settled.load(Ordering::Acquire)
-    }
-
-    /// E7.
-    pub(super) fn raise(&self, number: u64) {
-        // Relaxed: it only rises, so an old value costs an exchange that changes nothing.
-        if self.settled.load(Ordering::Relaxed) < number {
-            // Release: pairs with `settled` (Acquire).
-            self.settled.fetch_max(number, Ordering::Release);
-        }
-    }
-
-    /// The entry has become pending after a rest, and `newest` was the newest mark before that. If this comes late the old
-    /// number is still there, which is lower; and what came since has come later than `newest` was read (E8).
-    pub(super) fn begin_since(&self, newest: u64) {
-        // Relaxed, both: see above. Without marks the line is not touched.
-        if newest != 0 && self.since.load(Ordering::Relaxed) < newest {
-            self.since.fetch_max(newest, Ordering::Relaxed);
-        }
     }
 
     /// Before it is in the table.
@@ -275,79 +229,151 @@ impl<V> Entry<V> {
         self.set_first(self.word().unused());
     }
 
-    /// The holder's part (E2).
-    pub(super) fn own<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut Holders<V>) -> R) -> R {
+    /// Whose lease it is, and whether it owes a replace. Of the lease that is open; while there is none it is nobody's.
+    pub(super) fn set_holder(&self, thread: u32, owes: bool) {
+        debug_assert_eq!(thread & OWES, 0, "thread numbers are small");
+        // Relaxed: who asks for its own leases has written it itself, or what it reads is too old to matter.
+        self.holder.store(thread | if owes { OWES } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether it is a lease of this thread's, and if so whether it owes a replace.
+    pub(super) fn is_held_by(&self, thread: u32) -> Option<bool> {
+        // Relaxed: as above.
+        let holder = self.holder.load(Ordering::Relaxed);
+        (holder & !OWES == thread).then_some(holder & OWES != 0)
+    }
+}
+
+impl<V> Entry<'_, V> {
+    pub(super) fn cold(&self) -> &Cold {
+        self.parts.cold(self.index)
+    }
+
+    /// The cell is a draft: nobody else can reach it. Returns the word that it had in its last life.
+    pub(super) fn prepare(&self, since: u64) -> Word {
+        // SAFETY: E6: the cell is a draft, so this thread alone can reach it, and it came by way of who gave it.
+        unsafe { self.head.judged.with_mut(|judged| *judged = 0) };
+        let cold = self.cold();
+        // Relaxed, all: the insertion into the table publishes them.
+        self.parcel.store(0, Ordering::Relaxed);
+        cold.since.store(since, Ordering::Relaxed);
+        cold.settled.store(0, Ordering::Relaxed);
+        Word::from_bits(self.head.word.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn settled(&self) -> u64 {
+        // Acquire: pairs with `raise` (Release); whoever acts on a number has seen what led to it.
+        self.cold().settled.load(Ordering::Acquire)
+    }
+
+    /// E7.
+    pub(super) fn raise(&self, number: u64) {
+        let settled = &self.cold().settled;
+        // Relaxed: it only rises, so an old value costs an exchange that changes nothing.
+        if settled.load(Ordering::Relaxed) < number {
+            // Release: pairs with `settled` (Acquire).
+            settled.fetch_max(number, Ordering::Release);
+        }
+    }
+
+    /// The entry has become pending after a rest, and `newest` was the newest mark before that. If this comes late the old
+    /// number is still there, which is lower; and what came since has come later than `newest` was read (E8).
+    pub(super) fn begin_since(&self, newest: u64) {
+        // Without marks the line is not touched.
+        if newest != 0 {
+            let since = &self.cold().since;
+            // Relaxed, both: see above.
+            if since.load(Ordering::Relaxed) < newest {
+                since.fetch_max(newest, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The largest number among the facts that were resolved, for the holder to raise (E2).
+    pub(super) fn judged<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut u64) -> R) -> R {
         debug_assert_eq!(self.word().state(), State::Leased);
         let _ = tenure;
         // SAFETY: E2: the caller's tenure is of this entry and the only one, and is borrowed as long as `f` runs; the
         // exchange that gave it came after the one that ended the last.
-        unsafe { self.holders.with_mut(f) }
+        unsafe { self.head.judged.with_mut(f) }
     }
 
-    /// The holder's part, when the queue is dropped.
-    pub(super) fn take_holders(&self) -> Holders<V> {
+    /// What the last holder left, for this one to take and to leave (E2).
+    pub(super) fn legacy<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut Legacy<V>) -> R) -> R {
+        debug_assert_eq!(self.word().state(), State::Leased);
+        let _ = tenure;
+        // SAFETY: E2: as above.
+        unsafe { self.parts.legacy(self.parcel, f) }
+    }
+
+    /// The same, when the queue is dropped.
+    pub(super) fn take_legacy(&self) -> Legacy<V> {
         // SAFETY: the queue is being dropped: snapshots, which may be left, do not touch it.
-        unsafe { self.holders.with_mut(std::mem::take) }
+        unsafe { self.parts.legacy(self.parcel, std::mem::take) }
     }
 }
 
 /// The entries of a shard, with their keys.
-pub(super) struct Entries<K, V>(Pool<K, Entry<V>>);
+pub(super) struct Entries<K, V> {
+    cells: Pool<K, EntryHead>,
+    parts: Parts<V>,
+}
 
 impl<K, V> Entries<K, V> {
     pub(super) fn new() -> Self {
-        Entries(Pool::new())
+        Entries { cells: Pool::new(), parts: Parts::new() }
     }
 
-    pub(super) fn get(&self, index: Index) -> &Entry<V> {
-        self.0.head(index)
+    #[inline(always)]
+    pub(super) fn get(&self, index: Index) -> Entry<'_, V> {
+        let slot = self.slots().get(index);
+        Entry { head: slot.head(), parcel: slot.link(), parts: &self.parts, index }
     }
 
     pub(super) fn prefetch(&self, index: Index) {
-        let entry = self.get(index);
-        prefetch(entry);
-        prefetch(&entry.word);
+        self.cells.prefetch(index);
     }
 
     /// For the table.
-    pub(super) fn slots(&self) -> &Slab<Slot<K, V>> {
-        self.0.slab()
+    pub(super) fn slots(&self) -> &Slab<Slot<K>> {
+        self.cells.slab()
     }
 
-    /// All that there ever were.
-    pub(super) fn for_each(&self, mut f: impl FnMut(Index, &Entry<V>)) {
-        self.slots().for_each(|index, slot| f(index, slot.head()));
+    /// All that there ever were. Those that nobody has used have no more than a word.
+    pub(super) fn for_each(&self, mut f: impl FnMut(Index, Entry<'_, V>)) {
+        self.slots().for_each(|index, _| f(index, self.get(index)));
     }
 
-    pub(super) fn draft(&self, key: K) -> Draft<'_, K, Entry<V>> {
-        let draft = self.0.draft(Some(key));
+    pub(super) fn draft(&self, key: K) -> Draft<'_, K, EntryHead> {
+        let draft = self.cells.draft(Some(key));
         assert!(draft.index().get() < MOST_NODES, "a shard has fewer than 2^28 keys");
+        self.parts.provide(draft.index());
         draft
     }
 
-    /// The key of an entry that is met in its table under this guard.
-    pub(super) fn key_met<'g>(slot: &'g Slot<K, V>, _guard: &'g Guard) -> &'g K {
-        // SAFETY: E6: whoever met it under the guard sees the key, and the table's reference goes only after a grace period.
-        unsafe { slot.value() }.expect("an entry in the table has a key")
-    }
-
-    /// The same, shared: good for ever.
-    pub(super) fn share(&self, index: Index, _guard: &Guard) -> EntryKey<K, V> {
+    /// The key of an entry that is met in its table under this guard, shared: good for ever.
+    pub(super) fn share(&self, index: Index, _guard: &Guard) -> EntryKey<K> {
         // SAFETY: E6: as above.
-        unsafe { self.0.share(index) }
+        unsafe { self.cells.share(index) }
     }
 
     /// The key of a leased entry, as long as it is leased.
-    pub(super) fn lend(&self, tenure: &Tenure) -> Lent<K, Entry<V>> {
+    pub(super) fn lend(&self, tenure: &Tenure) -> Lent<K, EntryHead> {
         // SAFETY: E6: a leased entry is in the table, which has a reference; it is retired by the tenure's end, after which
         // the holder uses the key no more (see `Held`).
-        unsafe { self.0.lend(tenure.index()) }
+        unsafe { self.cells.lend(tenure.index()) }
     }
 
     /// The table's reference is let go of. The key's `Drop` may run.
     pub(super) fn recycle(&self, index: Index) {
         // SAFETY: E6: the reference that `publish` left for the table; called once, a grace period after it was retired, or when
         // the queue is dropped.
-        drop(unsafe { self.0.adopt(index) });
+        drop(unsafe { self.cells.adopt(index) });
     }
+}
+
+/// The key of an entry that is met in its table under this guard.
+pub(super) fn key_met<'g, K>(slot: &'g Slot<K>, _guard: &'g Guard) -> &'g K {
+    // SAFETY: E6: whoever met it under the guard sees the key, and the table's reference goes only after a grace period.
+    unsafe { slot.value() }.expect("an entry in the table has a key")
 }

@@ -33,10 +33,10 @@ const KINDS: [RawKind; 7] = [
     RawKind::Deleted,
     RawKind::Tombstone,
 ];
-const KIND: u32 = 7;
-const ABSORBED: u32 = 8;
-const LISTED: u32 = 16;
-const BACKGROUND: u32 = 32;
+const KIND: u8 = 7;
+const ABSORBED: u8 = 8;
+const LISTED: u8 = 16;
+const BACKGROUND: u8 = 32;
 
 impl Fact {
     /// A change of a producer, made when `newest` was the number of the newest replace.
@@ -73,8 +73,8 @@ impl Fact {
     }
 
     pub(super) fn write(&self, head: &FactHead) {
-        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
-        let info = self.kind as u32
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+        let info = self.kind as u8
             | flag(self.absorbed, ABSORBED)
             | flag(self.listed, LISTED)
             | flag(self.background, BACKGROUND);

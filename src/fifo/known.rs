@@ -21,7 +21,7 @@ pub use view::FifoKnown;
 impl<K, V> Core<K, V> {
     /// Whether anybody may ask for a key of which nothing is known: a snapshot that shows what was; or an open replace, for a
     /// number that is not below its own, or, where the known objects are elsewhere, whether the key has been seen at all.
-    pub(super) fn is_asked_for(&self, shard: &Shard<K, V>, entry: &Entry<V>) -> bool {
+    pub(super) fn is_asked_for(&self, shard: &Shard<K, V>, entry: Entry<'_, V>) -> bool {
         let oldest = self.replaces.oldest_open();
         if planted("who is asked for goes at once") {
             return false;
@@ -72,7 +72,7 @@ impl<K, V> Core<K, V> {
             if shard.asked.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let pick = |index, slot: &Slot<K, V>, _: &Guard| {
+            let pick = |index, slot: &Slot<K>, _: &Guard| {
                 let word = slot.head().word();
                 self.is_only_asked_for(word).then_some((index, word))
             };

@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     pub(super) fn grip<'s>(
         &self,
         shard: &'s Shard<K, V>,
-        entry: &Entry<V>,
+        entry: Entry<'_, V>,
         word: Word,
         push: &Push<'_, K, V>,
     ) -> Result<Option<Grip<'s, V>>, Changed> {
@@ -53,7 +53,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     }
 
     /// Gives the newest fact the number of one that is dropped in its favour. Whether it is still the newest.
-    pub(super) fn raise(&self, entry: &Entry<V>, word: Word, grip: &Grip<'_, V>, number: u64) -> bool {
+    pub(super) fn raise(&self, entry: Entry<'_, V>, word: Word, grip: &Grip<'_, V>, number: u64) -> bool {
         if grip.fact().settled < number {
             // Release: whoever reads the number has seen what led to it. If the fact is taken meanwhile, this change is one
             // that came just before that.

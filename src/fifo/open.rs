@@ -14,9 +14,10 @@ use crate::sync::{pause_point, planted};
 
 use super::chain::{self, Chain, Facts, Shown};
 use super::debts::Debts;
-use super::entry::{Entry, GivenBack};
+use super::entry::Entry;
 use super::fact::Fact;
 use super::lines::At;
+use super::parts::GivenBack;
 use super::pop::{Garbage, Held, Taken};
 use super::word::Newest;
 use super::{DeltaFifo, Objects};
@@ -59,8 +60,9 @@ where
     ) -> Held<K, V> {
         let entry = self.core.shards[taken.at.shard].entries.get(taken.at.index);
         let previous = before.object().cloned();
-        let (left, given_back) =
-            entry.own(&mut taken.tenure, |own| (own.left.take().map(|left| *left), own.given_back.is_some()));
+        let (left, given_back) = entry.legacy(&mut taken.tenure, |legacy| {
+            (legacy.left.take().map(|left| *left), legacy.given_back.is_some())
+        });
         let before = match left {
             // What the last lease left is newer than what its consumer may have stored.
             Some(left) => left,
@@ -94,7 +96,8 @@ where
     ) -> Opened<K, V> {
         let shard = &self.core.shards[taken.at.shard];
         let entry = shard.entries.get(taken.at.index);
-        let (given_back, judged) = entry.own(&mut taken.tenure, |own| (own.given_back.take(), own.judged));
+        let given_back = entry.legacy(&mut taken.tenure, |legacy| legacy.given_back.take());
+        let judged = entry.judged(&mut taken.tenure, |judged| *judged);
         let newest = taken.newest;
         let (facts, mut held) = self.held(taken);
         let facts = match facts.into_lone(&shard.objects) {
@@ -200,9 +203,9 @@ where
 }
 
 /// A fact of this number has been handed out.
-fn note_number<K, V>(entry: &Entry<V>, held: &mut Held<K, V>, judged: u64, number: u64) {
+fn note_number<K, V>(entry: Entry<'_, V>, held: &mut Held<K, V>, judged: u64, number: u64) {
     if number > judged {
-        entry.own(&mut held.tenure, |own| own.judged = number);
+        entry.judged(&mut held.tenure, |judged| *judged = number);
         if !planted("the number is forgotten") {
             entry.raise(number);
         }

@@ -19,7 +19,7 @@ use super::DeltaFifo;
 use super::chain::{Chain, Shown};
 use super::debts::Debts;
 use super::end::{LazyPin, Rest};
-use super::entry::{Entry, MANY, Tenure};
+use super::entry::{Entry, EntryHead, MANY, Tenure};
 use super::lines::At;
 use super::shard::Shard;
 use super::word::{self, Newest};
@@ -39,7 +39,7 @@ pub struct Held<K, V> {
     pub(super) shard: u32,
     pub(super) tenure: Tenure,
     /// Lent by the entry, as long as this is a lease.
-    pub(super) key: Lent<K, Entry<V>>,
+    pub(super) key: Lent<K, EntryHead>,
     /// The newest mark before it (E8).
     pub(super) since: u64,
     pub(super) deltas: Shown<V>,
@@ -274,20 +274,18 @@ where
         };
         drop(numbers);
         let entry = self.entry_of_lease(held);
-        // Relaxed, all: who asks for its own leases has written them itself, or what it reads is too old to matter. Mostly
-        // nothing is owed, and the line stays as it is.
-        if entry.note.load(Ordering::Relaxed) != owes {
-            entry.note.store(owes, Ordering::Relaxed);
+        if owes != 0 {
+            // Relaxed: read by this thread, or too old to matter.
+            entry.cold().note.store(owes, Ordering::Relaxed);
         }
-        entry.thread.store(thread, Ordering::Relaxed);
+        entry.set_holder(thread, owes != 0);
     }
 
     /// The lease no longer counts as one of the thread that popped it.
     pub(super) fn disown_one(&self, held: &mut Held<K, V>) {
         owner::note_ended(std::mem::take(&mut held.thread));
         let entry = self.entry_of_lease(held);
-        // Relaxed: as in `show`.
-        entry.thread.store(0, Ordering::Relaxed);
+        entry.set_holder(0, false);
     }
 }
 
@@ -319,7 +317,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         &self.core.shards[held.shard as usize]
     }
 
-    pub(super) fn entry_of_lease(&self, held: &Held<K, V>) -> &Entry<V> {
+    pub(super) fn entry_of_lease(&self, held: &Held<K, V>) -> Entry<'_, V> {
         self.shard_of_lease(held).entries.get(held.tenure.index())
     }
 }

@@ -68,8 +68,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 }
 
 /// The number of an entry whose deltas are not completed.
-fn since<V>(entry: &Entry<V>) -> Option<u64> {
+fn since<V>(entry: Entry<'_, V>) -> Option<u64> {
     let completed = matches!(entry.word().state(), State::Retired | State::Idle);
     // Acquire: pairs with the exchange that published it.
-    (!completed).then(|| entry.since.load(Ordering::Acquire))
+    (!completed).then(|| entry.cold().since.load(Ordering::Acquire))
 }

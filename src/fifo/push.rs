@@ -10,7 +10,7 @@ use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
 
 use super::chain::Grip;
-use super::entry::Entry;
+use super::entry::{Entry, EntryHead};
 use super::fact::{Fact, Merge};
 use super::link::ToLink;
 use super::shard::Shard;
@@ -226,7 +226,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let missed = word.state() == State::Leased && planted("a dirty key is not counted");
             counted.set(!word.is_pending() && !missed);
             // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
-            let due = (then == Then::Undelay).then(|| entry.note.load(Ordering::Relaxed));
+            let due = (then == Then::Undelay).then(|| entry.cold().note.load(Ordering::Relaxed));
             pause_point("push: before the exchange");
             if !entry.advance(word, next) {
                 continue;
@@ -265,7 +265,8 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let PushKey::Callers(key) = &mut push.key else { unreachable!("a key that is lent has an entry") };
         let draft = shard.entries.draft(key.take().expect("the queue has not taken it"));
         let mut new = NewEntry { entry: Some(draft), key };
-        let (entry, index) = new.expose();
+        let index = new.expose();
+        let entry = shard.entries.get(index);
         let old = entry.prepare(push.since);
         let (fact, cell) = (push.fact, push.cell.as_mut().expect("the fact is not published"));
         cell.expose();
@@ -301,18 +302,18 @@ enum Allowed {
 }
 
 /// An entry that is to be inserted. If that comes to nothing, its key goes back to the caller.
-struct NewEntry<'n, K, V> {
+struct NewEntry<'n, K> {
     /// None once it is in the table.
-    entry: Option<Draft<'n, K, Entry<V>>>,
+    entry: Option<Draft<'n, K, EntryHead>>,
     key: &'n mut Option<K>,
 }
 
-impl<'n, K, V> NewEntry<'n, K, V> {
+impl<K> NewEntry<'_, K> {
     /// Makes the table's reference.
-    fn expose(&mut self) -> (&'n Entry<V>, Index) {
+    fn expose(&mut self) -> Index {
         let draft = self.entry.as_mut().expect("it is new");
         draft.expose();
-        (draft.head(), draft.index())
+        draft.index()
     }
 
     /// It is in the table.
@@ -321,7 +322,7 @@ impl<'n, K, V> NewEntry<'n, K, V> {
     }
 }
 
-impl<K, V> Drop for NewEntry<'_, K, V> {
+impl<K> Drop for NewEntry<'_, K> {
     fn drop(&mut self) {
         let Some(draft) = self.entry.take() else { return };
         draft.head().unprepare();
@@ -335,7 +336,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     fn allows(
         &self,
         shard: &Shard<K, V>,
-        entry: &Entry<V>,
+        entry: Entry<'_, V>,
         word: Word,
         grip: Option<&Grip<'_, V>>,
         push: &Push<'_, K, V>,

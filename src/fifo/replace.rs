@@ -178,7 +178,7 @@ where
     fn finish_replace(
         &self,
         mut running: Running<'_, K, V, S>,
-        sweep: Sweep<K, V>,
+        sweep: Sweep<K>,
         mut panics: Panics,
     ) -> Awaited {
         self.sweep(&running.open, sweep, &mut panics);

@@ -21,9 +21,9 @@ use super::word::{Newest, State};
 use super::{DeltaFifo, hash_in};
 
 /// What a sweep looks at.
-pub(super) struct Sweep<K, V> {
+pub(super) struct Sweep<K> {
     /// The keys in scope that there were after the replace began; none if all are. Newer keys are not swept anyway.
-    candidates: Option<Vec<Hashed<EntryKey<K, V>>>>,
+    candidates: Option<Vec<Hashed<EntryKey<K>>>>,
     /// What the user's store lists.
     stored: Vec<Hashed<K>>,
 }
@@ -41,23 +41,23 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// Everything that a sweep needs of user code, but the keys' `Eq`.
-    pub(super) fn prepare_sweep(&self, open: &Open) -> Result<Sweep<K, V>, BoxError> {
+    pub(super) fn prepare_sweep(&self, open: &Open) -> Result<Sweep<K>, BoxError> {
         let mut stored = self.list_store()?;
         let candidates = open.scope().map(|scope| {
             let holds = &self.scopes[scope].holds;
             stored.retain(|stored| holds(&stored.key));
             let mut keys = Vec::new();
             self.keys(|_| true, |key| keys.push(key));
-            keys.retain(|met: &Hashed<EntryKey<K, V>>| holds(&met.key));
+            keys.retain(|met: &Hashed<EntryKey<K>>| holds(&met.key));
             keys
         });
         Ok(Sweep { candidates, stored })
     }
 
     /// A tombstone for every key that exists, was not seen by the replace and was not changed since it began.
-    pub(super) fn sweep(&self, open: &Open, sweep: Sweep<K, V>, panics: &mut Panics) {
+    pub(super) fn sweep(&self, open: &Open, sweep: Sweep<K>, panics: &mut Panics) {
         let number = open.number();
-        let visit = |met: Hashed<EntryKey<K, V>>| {
+        let visit = |met: Hashed<EntryKey<K>>| {
             panics.outlast(|| self.sweep_key(PushKey::Lent(&met.key), met.hash, number, false));
             panics.contain(|| drop(met));
         };
@@ -65,8 +65,9 @@ where
             Some(candidates) => candidates.into_iter().for_each(visit),
             None => {
                 // Whose number is too high already is asked no more.
-                let wanted =
-                    |entry: &Entry<V>| entry.word().kind() != Newest::Deleted && entry.settled() < 2 * number;
+                let wanted = |entry: Entry<'_, V>| {
+                    entry.word().kind() != Newest::Deleted && entry.settled() < 2 * number
+                };
                 self.keys(wanted, visit);
             }
         }
@@ -110,7 +111,7 @@ where
         };
         match self.known {
             Known::Inside => {
-                let wanted = |entry: &Entry<V>| {
+                let wanted = |entry: Entry<'_, V>| {
                     let word = entry.word();
                     word.state() == State::Idle && word.kind() == Newest::Live
                 };
@@ -198,10 +199,10 @@ where
     }
 
     /// The keys of all entries that are wanted, a few at a time.
-    fn keys(&self, wanted: impl Fn(&Entry<V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K, V>>)) {
+    fn keys(&self, wanted: impl Fn(Entry<'_, V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K>>)) {
         for (number, shard) in self.core.shards.iter().enumerate() {
-            let pick = |index, slot: &Slot<K, V>, guard: &epoch::Guard| {
-                let entry = slot.head();
+            let pick = |index, slot: &Slot<K>, guard: &epoch::Guard| {
+                let entry = shard.entries.get(index);
                 let is_met = entry.word().state() != State::Retired && wanted(entry);
                 is_met.then(|| Hashed {
                     key: shard.entries.share(index, guard),

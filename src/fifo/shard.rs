@@ -12,7 +12,7 @@ use crate::table::{Position, Table};
 
 use super::Objects;
 use super::chain::Grip;
-use super::entry::{Entries, Entry, Slot};
+use super::entry::{Entries, Entry, Slot, key_met};
 use super::limbo::Limbo;
 use super::word::Word;
 
@@ -53,7 +53,7 @@ pub(super) struct Changed;
 impl<K: Hash + Eq, V> Shard<K, V> {
     /// The entry of a key, which may be retired by now. Runs the key's `Eq`.
     pub(super) fn find_entry(&self, hash: u64, key: &K, guard: &Guard) -> Option<Index> {
-        self.table.find(self.entries.slots(), hash, |slot| *Entries::key_met(slot, guard) == *key, guard)
+        self.table.find(self.entries.slots(), hash, |slot| *key_met(slot, guard) == *key, guard)
     }
 
     /// Brings near where the search for a key's entry begins.
@@ -74,13 +74,13 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     /// `Eq`.
     pub(super) fn insert_entry(&self, hash: u64, index: Index, guard: &Guard) -> Result<(), Index> {
         let slots = self.entries.slots();
-        let key = Entries::key_met(slots.get(index), guard);
+        let key = key_met(slots.get(index), guard);
         // Relaxed: an estimate, as a known key may be pending.
         let len = || {
             let idle = self.objects_known.load(Ordering::Relaxed) + self.asked.load(Ordering::Relaxed);
             idle.max(self.pending() + self.leased())
         };
-        self.table.insert(slots, hash, index, |slot| *Entries::key_met(slot, guard) == *key, len, guard)
+        self.table.insert(slots, hash, index, |slot| *key_met(slot, guard) == *key, len, guard)
     }
 }
 
@@ -117,7 +117,7 @@ impl<K, V> Shard<K, V> {
         &self,
         from: Position,
         guard: &Guard,
-        pick: impl Fn(Index, &Slot<K, V>) -> Option<T>,
+        pick: impl Fn(Index, &Slot<K>) -> Option<T>,
     ) -> (Vec<T>, Option<Position>) {
         let mut picked = Vec::new();
         let next = self.table.walk(self.entries.slots(), from, STRIDE, guard, |index, slot| {
@@ -129,7 +129,7 @@ impl<K, V> Shard<K, V> {
     /// Goes over all entries in stretches, each under a guard of its own, which `each` gets with what was picked.
     pub(super) fn stretches<T>(
         &self,
-        pick: impl Fn(Index, &Slot<K, V>, &Guard) -> Option<T>,
+        pick: impl Fn(Index, &Slot<K>, &Guard) -> Option<T>,
         mut each: impl FnMut(Vec<T>, Guard),
     ) {
         let mut from = Some(Position::default());
@@ -155,7 +155,7 @@ impl<K, V> Shard<K, V> {
     }
 
     /// Holds the newest fact of an entry whose word is `word`, if there is one.
-    pub(super) fn grip(&self, entry: &Entry<V>, word: Word) -> Result<Option<Grip<'_, V>>, Changed> {
+    pub(super) fn grip(&self, entry: Entry<'_, V>, word: Word) -> Result<Option<Grip<'_, V>>, Changed> {
         match word.newest() {
             None => Ok(None),
             Some(newest) => {
@@ -171,12 +171,16 @@ impl<K, V> Shard<K, V> {
 
     /// The largest number of a change, or of a list, that has reached an entry. Right if an exchange of the word that led to
     /// `grip` then succeeds (E7).
-    pub(super) fn settled(&self, entry: &Entry<V>, grip: Option<&Grip<'_, V>>) -> u64 {
+    pub(super) fn settled(&self, entry: Entry<'_, V>, grip: Option<&Grip<'_, V>>) -> u64 {
         grip.map_or(0, Grip::settled).max(entry.settled())
     }
 
     /// Before a lease takes the facts of `word` (E7). What is returned is to be kept until it has.
-    pub(super) fn raise_settled(&self, entry: &Entry<V>, word: Word) -> Result<Option<Grip<'_, V>>, Changed> {
+    pub(super) fn raise_settled(
+        &self,
+        entry: Entry<'_, V>,
+        word: Word,
+    ) -> Result<Option<Grip<'_, V>>, Changed> {
         let grip = self.grip(entry, word)?;
         let settled = grip.as_ref().map_or(0, Grip::settled);
         // What was read of the chain may have been taken and recycled meanwhile, and a number that is too high stays.

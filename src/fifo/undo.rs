@@ -8,7 +8,8 @@ use crate::sync::epoch::Guard;
 use super::DeltaFifo;
 use super::chain::Facts;
 use super::debts::Debts;
-use super::entry::{GivenBack, Tenure};
+use super::entry::Tenure;
+use super::parts::GivenBack;
 use super::pop::{Held, Taken};
 use super::word::Newest;
 
@@ -18,7 +19,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let entry = self.core.shards[taken.at.shard].entries.get(taken.at.index);
         let facts = taken.facts.into_facts(&self.core.shards[taken.at.shard].objects);
         let (newest, background) = (taken.newest, taken.background);
-        entry.own(&mut taken.tenure, |own| match &mut own.given_back {
+        entry.legacy(&mut taken.tenure, |legacy| match &mut legacy.given_back {
             Some(given_back) => given_back.facts.extend(facts),
             none => {
                 *none = Some(Box::new(GivenBack {
@@ -47,7 +48,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let (newest, background) = (given_back.newest(), given_back.background);
         let shard = held.shard as usize;
         let entry = self.core.shards[shard].entries.get(held.tenure.index());
-        entry.own(&mut held.tenure, |own| own.given_back = Some(Box::new(given_back)));
+        entry.legacy(&mut held.tenure, |legacy| legacy.given_back = Some(Box::new(given_back)));
         self.bring_back(shard, held.tenure, newest, background, true, guard);
     }
 

@@ -239,18 +239,15 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         let mut found = false;
         self.visit_entries(|entry| {
             let word = entry.word();
-            // Relaxed, all: what this thread wrote it sees, and other threads' leases do not matter.
-            if word.state() != State::Leased || entry.thread.load(Ordering::Relaxed) != thread {
+            let Some(owes) = entry.is_held_by(thread).filter(|_| word.state() == State::Leased) else {
                 return;
-            }
+            };
+            // Relaxed, all: what this thread wrote it sees, and other threads' leases do not matter.
+            let owed = || entry.cold().note.load(Ordering::Relaxed);
             found |= match awaited {
-                Awaited::Synced => match entry.note.load(Ordering::Relaxed) {
-                    0 => false,
-                    MANY => true,
-                    number => self.core.replaces.is_first(number),
-                },
-                Awaited::Replace(number) => [number, MANY].contains(&entry.note.load(Ordering::Relaxed)),
-                Awaited::Mark(number) => entry.since.load(Ordering::Relaxed) < number,
+                Awaited::Synced => owes && (owed() == MANY || self.core.replaces.is_first(owed())),
+                Awaited::Replace(number) => owes && [number, MANY].contains(&owed()),
+                Awaited::Mark(number) => entry.cold().since.load(Ordering::Relaxed) < number,
                 Awaited::Drained => true,
             };
         });
@@ -258,7 +255,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     /// Every slot of an entry, whatever it is at the moment.
-    pub(super) fn visit_entries(&self, mut f: impl FnMut(&Entry<V>)) {
+    pub(super) fn visit_entries(&self, mut f: impl FnMut(Entry<'_, V>)) {
         self.core.shards.iter().for_each(|shard| shard.entries.for_each(|_, entry| f(entry)));
     }
 }

@@ -6,7 +6,7 @@ use std::mem::{self, MaybeUninit};
 use std::process::abort;
 use std::ptr::{self, NonNull};
 
-use crate::slab::{Index, Slot};
+use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::fence;
@@ -27,25 +27,31 @@ pub(crate) struct Cell<T, H: Head> {
     refs: AtomicU32,
     /// Of the free list, of the dead stack, or to the cell published before.
     pub(super) link: AtomicU32,
-    place: UnsafeCell<Place<T, H>>,
     pub(super) head: H,
     /// Not an `Option`, so that memory with a cell in it can be made without a big value on the stack.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// The body is this and the value. Written by drafts (I1, I2).
-struct Place<T, H: Head> {
-    /// None if the cell is alone.
-    home: Option<NonNull<Home<T, H>>>,
-    /// In the slab of its home; without one any.
-    index: Index,
+/// The body of a cell is this and the value. Written by drafts (I1, I2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
     /// Whether there is a value.
     full: bool,
+    /// Of no pool.
+    alone: bool,
 }
 
-impl<T, H: Head> Place<T, H> {
-    const NOWHERE: Self = Place { home: None, index: Index::MIN, full: false };
-}
+/// Where a head has that. Only the cell looks into it.
+#[derive(Debug, Default)]
+pub(crate) struct Body(UnsafeCell<Place>);
+
+// What panics while it has access leaves it as it is.
+impl std::panic::RefUnwindSafe for Body {}
+
+// SAFETY: as for the cell of which it is a part.
+unsafe impl Send for Body {}
+// SAFETY: as above.
+unsafe impl Sync for Body {}
 
 // SAFETY: the body is handed from thread to thread by its owners (I1), which drop the `T` anywhere and lend it anywhere; all
 // else is atomic or the head.
@@ -64,7 +70,30 @@ impl<T, H: Head> Cell<T, H> {
         // SAFETY: the caller's promise.
         self.value.with_mut(|cell| unsafe { ptr::write(cell.cast::<T>(), value) });
         // SAFETY: the caller's promise.
-        self.place.with_mut(|place| unsafe { (*place).full = true });
+        unsafe { self.change_place(|place| place.full = true) };
+    }
+
+    /// # Safety
+    ///
+    /// The body is visible to the caller and nobody writes it meanwhile.
+    #[inline(always)]
+    unsafe fn place(&self) -> Place {
+        match self.head.body() {
+            // SAFETY: the caller's promise.
+            Some(body) => body.0.with(|place| unsafe { *place }),
+            None => Place { full: true, alone: false },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The body is the caller's.
+    #[inline(always)]
+    unsafe fn change_place(&self, change: impl FnOnce(&mut Place)) {
+        if let Some(body) = self.head.body() {
+            // SAFETY: the caller's promise.
+            body.0.with_mut(|place| change(unsafe { &mut *place }));
+        }
     }
 
     pub(crate) fn head(&self) -> &H {
@@ -133,22 +162,28 @@ impl<T, H: Head> Cell<T, H> {
     ///
     /// The body is the caller's, and there is no value.
     #[inline(always)]
-    pub(super) unsafe fn fill(&self, home: NonNull<Home<T, H>>, index: Index, value: Option<T>) {
-        // SAFETY: the caller's promise.
-        self.place.with_mut(|place| unsafe { *place = Place { home: Some(home), index, full: false } });
+    pub(super) unsafe fn fill(&self, value: Option<T>) {
+        debug_assert!(value.is_some() || self.head.body().is_some(), "a cell that may have no value says so");
         if let Some(value) = value {
             // SAFETY: the caller's promise.
             unsafe { self.put(value) };
         }
     }
 
+    /// Where it is given back to: None if it is of no pool.
+    ///
     /// # Safety
     ///
-    /// The body is visible to the caller and nobody writes it meanwhile.
+    /// The cell is out, the pointer is as its pool or [`alone`] made it, and the body as for `place`.
     #[inline(always)]
-    pub(super) unsafe fn home(&self) -> Option<(NonNull<Home<T, H>>, Index)> {
+    pub(super) unsafe fn home(this: NonNull<Self>) -> Option<(NonNull<Home<T, H>>, Index)> {
         // SAFETY: the caller's promise.
-        self.place.with(|place| unsafe { (*place).home.map(|home| (home, (*place).index)) })
+        if unsafe { this.as_ref().place() }.alone {
+            return None;
+        }
+        // SAFETY: the cell is of a pool; its memory is there as long as the cell is out (I4).
+        let (home, index) = unsafe { Slab::origin(this) };
+        NonNull::new(home.cast_mut().cast()).map(|home| (home, index))
     }
 
     /// # Safety
@@ -157,7 +192,7 @@ impl<T, H: Head> Cell<T, H> {
     #[inline(always)]
     pub(crate) unsafe fn value(&self) -> Option<&T> {
         // SAFETY: the caller's promise.
-        let full = self.place.with(|place| unsafe { (*place).full });
+        let full = unsafe { self.place() }.full;
         // SAFETY: the caller's promise; `full` says that there is a value.
         full.then(|| self.value.with(|cell| unsafe { &*cell.cast::<T>() }))
     }
@@ -196,7 +231,10 @@ impl<T, H: Head> Cell<T, H> {
     #[inline(always)]
     unsafe fn empty(&self) -> bool {
         // SAFETY: the caller's promise.
-        self.place.with_mut(|place| unsafe { mem::replace(&mut (*place).full, false) })
+        let full = unsafe { self.place() }.full;
+        // SAFETY: the caller's promise.
+        unsafe { self.change_place(|place| place.full = false) };
+        full
     }
 }
 
@@ -207,7 +245,6 @@ impl<T, H: Head> Default for Cell<T, H> {
             refs: AtomicU32::new(0),
             link: AtomicU32::new(0),
             head: H::default(),
-            place: UnsafeCell::new(Place::NOWHERE),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -240,6 +277,7 @@ pub(super) struct Alone<T, H: Head> {
 /// With one reference.
 pub(super) fn alone<T, H: Head>(value: T) -> NonNull<Cell<T, H>> {
     let head = H::default();
+    assert!(head.body().is_some(), "a cell that may be of no pool says so");
     let alone = Box::leak(Box::<Alone<T, H>>::new_uninit()).as_mut_ptr();
     // SAFETY: it points to memory of this layout that nobody else knows. Every field is written, one by one, since in builds
     // that do not optimise each struct which a big value passes through is a copy on the stack; but for the value's cell,
@@ -249,10 +287,10 @@ pub(super) fn alone<T, H: Head>(value: T) -> NonNull<Cell<T, H>> {
         (&raw mut (*cell).refs).write(AtomicU32::new(1));
         (&raw mut (*cell).link).write(AtomicU32::new(0));
         (&raw mut (*cell).head).write(head);
-        (&raw mut (*cell).place).write(UnsafeCell::new(Place::NOWHERE));
         #[cfg(delta_fifo_loom)]
         (&raw mut (*cell).value).write(UnsafeCell::new(MaybeUninit::uninit()));
         (&raw mut (*alone).canary).write(Canary::new());
+        (*cell).change_place(|place| place.alone = true);
         (*cell).put(value);
         NonNull::new_unchecked(cell)
     }

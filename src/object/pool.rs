@@ -13,7 +13,7 @@ use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{CachePadded, Canary, bury, pause_point, planted, prefetch, weaken};
 
 use super::cell::Cell;
-use super::{Head, Lent, Shared};
+use super::{Bare, Head, Lent, Shared};
 
 /// The memory of a pool.
 pub(super) struct Home<T, H: Head> {
@@ -107,7 +107,7 @@ impl<T, H: Head> Home<T, H> {
 }
 
 /// Cells for shared values, recycled. Cheap to create: the first chunk comes with the first draft.
-pub(crate) struct Pool<T, H: Head = ()> {
+pub(crate) struct Pool<T, H: Head = Bare> {
     home: NonNull<Home<T, H>>,
     owns: PhantomData<Home<T, H>>,
 }
@@ -125,7 +125,10 @@ impl<T, H: Head> Pool<T, H> {
             owed: AtomicU64::new(0),
             canary: Canary::new(),
         });
-        Pool { home: NonNull::from(Box::leak(home)), owns: PhantomData }
+        let home = NonNull::from(Box::leak(home));
+        // SAFETY: made just now.
+        unsafe { home.as_ref() }.slab.set_owner(home);
+        Pool { home, owns: PhantomData }
     }
 
     #[inline(always)]
@@ -156,7 +159,7 @@ impl<T, H: Head> Pool<T, H> {
     pub(crate) fn draft(&self, value: Option<T>) -> Draft<'_, T, H> {
         let index = self.home().slab.take();
         // SAFETY: I1: a free cell has no reference and no value, and whoever takes it owns its body.
-        unsafe { self.cell(index).fill(self.home, index, value) };
+        unsafe { self.cell(index).fill(value) };
         Draft { pool: self, index, exposed: false }
     }
 
@@ -177,9 +180,11 @@ impl<T, H: Head> Pool<T, H> {
     /// recycled; it finds that out afterwards: while it holds the cell, that does not change any more.
     #[inline]
     pub(crate) fn hold(&self, index: Index) -> Option<Shared<T, H>> {
-        let cell = self.cell(index);
+        let cell = self.home().slab.ptr(index);
+        // SAFETY: I4: cells are there as long as the pool.
+        let held = unsafe { cell.as_ref() }.hold();
         // SAFETY: `hold` added the reference, and has acquired what `publish` released.
-        cell.hold().then(|| unsafe { Shared::from_cell(NonNull::from(cell)) })
+        held.then(|| unsafe { Shared::from_cell(cell) })
     }
 
     /// Takes over the reference that `publish` left behind.
@@ -190,7 +195,7 @@ impl<T, H: Head> Pool<T, H> {
     #[inline]
     pub(crate) unsafe fn adopt(&self, index: Index) -> Shared<T, H> {
         // SAFETY: the caller's promise.
-        unsafe { Shared::from_cell(NonNull::from(self.cell(index))) }
+        unsafe { Shared::from_cell(self.home().slab.ptr(index)) }
     }
 
     /// # Panics
@@ -212,7 +217,7 @@ impl<T, H: Head> Pool<T, H> {
             self.cell(index).retain();
         }
         // SAFETY: retained just now; the caller sees the body, as it knows of a reference.
-        unsafe { Shared::from_cell(NonNull::from(self.cell(index))) }
+        unsafe { Shared::from_cell(self.home().slab.ptr(index)) }
     }
 
     /// Somebody else's reference.
@@ -223,13 +228,13 @@ impl<T, H: Head> Pool<T, H> {
     #[inline]
     pub(crate) unsafe fn lend(&self, index: Index) -> Lent<T, H> {
         // SAFETY: it is never dropped, so it needs no reference of its own.
-        Lent(ManuallyDrop::new(unsafe { Shared::from_cell(NonNull::from(self.cell(index))) }))
+        Lent(ManuallyDrop::new(unsafe { Shared::from_cell(self.home().slab.ptr(index)) }))
     }
 
     #[inline(always)]
     fn place_of(&self, shared: &Shared<T, H>) -> Option<Index> {
         // SAFETY: nobody writes the body while there is a reference (I1), and who has one sees it (I2).
-        let place = unsafe { shared.cell().home() };
+        let place = unsafe { Cell::home(shared.cell) };
         place.filter(|(home, _)| *home == self.home).map(|(_, index)| index)
     }
 
@@ -361,8 +366,11 @@ impl<'p, T, H: Head> Draft<'p, T, H> {
             }
             self.exposed = false;
         }
+        let this = ManuallyDrop::new(self);
         // SAFETY: I1: a drafted cell has no reference, and is its draft's.
-        Ok(unsafe { self.cell().take_value() })
+        let value = unsafe { this.cell().take_value() };
+        this.pool.home().slab.give(this.index);
+        Ok(value)
     }
 
     /// Leaves the one reference behind, to be adopted. The draft must have been exposed before its index was told.

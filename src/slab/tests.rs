@@ -3,10 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use super::{Index, ROW, Slab, Slot, chunk, locate, places};
+use super::chunk::Chunk;
+use super::{Index, MAX, ROW, Slab, Slot, locate, places};
 use crate::sync::stopped::{Gate, stop_me_at, stumble};
 
-const CHUNK: u32 = chunk::<Plain>();
+const CHUNK: u32 = Chunk::<Plain>::SLOTS;
 
 #[derive(Default)]
 struct Plain {
@@ -34,13 +35,32 @@ fn every_index_has_its_own_place() {
         assert!((row, place, slot) > last);
         last = (row, place, slot);
     }
-    let (row, place, _) = locate::<Plain>(index(u32::MAX - 1));
+    let (row, place, _) = locate::<Plain>(index(MAX as u32));
     assert!(row < 32 && place < places(row));
 }
 
 #[test]
 fn a_chunk_of_big_slots_is_short() {
-    assert_eq!([chunk::<[u8; 8]>(), chunk::<[u8; 4096]>(), chunk::<[u8; 1 << 20]>()], [128, 16, 1]);
+    let slots = [
+        Chunk::<[u64; 1]>::SLOTS,
+        Chunk::<[u64; 8]>::SLOTS,
+        Chunk::<[u64; 512]>::SLOTS,
+        Chunk::<[u64; 1 << 17]>::SLOTS,
+    ];
+    assert_eq!(slots, [2046, 255, 3, 1]);
+}
+
+#[test]
+fn a_slot_leads_to_its_owner() {
+    let (slab, owner) = (Slab::<Plain>::new(), 7);
+    slab.set_owner(std::ptr::NonNull::from(&owner));
+    for number in 1..3 * CHUNK {
+        let index = slab.take();
+        // SAFETY: the slab is there.
+        let (whose, found) = unsafe { Slab::origin(slab.ptr(index)) };
+        assert_eq!((found, index.get()), (index, number));
+        assert!(std::ptr::eq(whose.cast(), &owner));
+    }
 }
 
 #[test]
@@ -172,10 +192,11 @@ fn slots_are_dropped_with_the_slab() {
         }
     }
     let slab = Slab::<Counted>::new();
-    for _ in 0..=CHUNK {
+    let chunk = Chunk::<Counted>::SLOTS;
+    for _ in 0..=chunk {
         slab.take();
     }
-    assert_eq!(ALIVE.load(SeqCst), 2 * CHUNK as usize);
+    assert_eq!(ALIVE.load(SeqCst), 2 * chunk as usize);
     drop(slab);
     assert_eq!(ALIVE.load(SeqCst), 0);
 }

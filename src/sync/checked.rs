@@ -8,7 +8,7 @@ pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 

@@ -4,7 +4,7 @@ pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 

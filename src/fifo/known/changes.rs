@@ -128,12 +128,12 @@ where
 
 impl<K, V> Cut<K, V> {
     fn changes_since(&self, older: &Self) -> impl Iterator<Item = KnownChange<K, V>> {
-        let known = |of: &Self, shard: &Shard<K, V>, index: Index, entry: &Entry<V>, guard: &Guard| {
+        let known = |of: &Self, shard: &Shard<K, V>, index: Index, entry: Entry<'_, V>, guard: &Guard| {
             let object = of.object(shard, entry)?;
             Some(KnownObject::of_entry(shard.entries.share(index, guard), object))
         };
-        Stretches::new(&self.core, move |shard, index, slot: &Slot<K, V>, guard: &Guard| {
-            let entry = slot.head();
+        Stretches::new(&self.core, move |shard, index, _: &Slot<K>, guard: &Guard| {
+            let entry = shard.entries.get(index);
             KnownChange::of(known(older, shard, index, entry, guard), known(self, shard, index, entry, guard))
         })
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::delta::Object;
 use crate::fifo::core::Core;
-use crate::fifo::entry::{Entries, Entry, Slot};
+use crate::fifo::entry::{Entry, Slot, key_met};
 use crate::fifo::epochs::Moment;
 use crate::fifo::shard::Shard;
 use crate::fifo::{DeltaFifo, Published, mix, shard_of};
@@ -77,7 +77,7 @@ impl<K, V> Cut<K, V> {
         let shard = &shards[shard_of(hash, shards.len())];
         let guard = epoch::pin();
         let entries = &shard.entries;
-        let is_it = |slot: &Slot<K, V>| Entries::key_met(slot, &guard).borrow() == key;
+        let is_it = |slot: &Slot<K>| key_met(slot, &guard).borrow() == key;
         let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
         let object = self.object(shard, entries.get(index))?;
         Some(KnownObject::of_entry(entries.share(index, &guard), object))
@@ -88,7 +88,7 @@ impl<K, V> Cut<K, V> {
     }
 
     /// What it shows of a key.
-    pub(super) fn object(&self, shard: &Shard<K, V>, entry: &Entry<V>) -> Option<Object<V>> {
+    pub(super) fn object(&self, shard: &Shard<K, V>, entry: Entry<'_, V>) -> Option<Object<V>> {
         entry.version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
     }
 }

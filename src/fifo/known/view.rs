@@ -4,7 +4,7 @@ use crate::builder::Known;
 use crate::delta::Object;
 use crate::fifo::DeltaFifo;
 use crate::fifo::core::Core;
-use crate::fifo::entry::{Entries, Entry, Slot};
+use crate::fifo::entry::{Entry, Slot, key_met};
 use crate::fifo::shard::Shard;
 use crate::known::{KnownObject, KnownView};
 use crate::object::Key;
@@ -66,7 +66,7 @@ where
         let shard = &self.core.shards[self.shard_of(hash)];
         let guard = epoch::pin();
         let entries = &shard.entries;
-        let is_it = |slot: &Slot<K, V>| Entries::key_met(slot, &guard).borrow() == key;
+        let is_it = |slot: &Slot<K>| key_met(slot, &guard).borrow() == key;
         let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
         let object = entries.get(index).version.object(&shard.objects, &self.core.epochs)?;
         Some(KnownObject::of_entry(entries.share(index, &guard), object))
@@ -131,7 +131,7 @@ pub(super) struct Stretches<'c, K, V, T, P> {
 
 impl<'c, K, V, T, P> Stretches<'c, K, V, T, P>
 where
-    P: Fn(&Shard<K, V>, Index, &Slot<K, V>, &Guard) -> Option<T>,
+    P: Fn(&Shard<K, V>, Index, &Slot<K>, &Guard) -> Option<T>,
 {
     pub(super) fn new(core: &'c Core<K, V>, pick: P) -> Self {
         Stretches { core, pick, shard: 0, from: Some(Position::default()), picked: Vec::new() }
@@ -148,17 +148,17 @@ where
 /// The objects that `find` finds.
 pub(super) fn known_objects<'c, K, V>(
     core: &'c Core<K, V>,
-    find: impl Fn(&Shard<K, V>, &Entry<V>) -> Option<Object<V>> + 'c,
+    find: impl Fn(&Shard<K, V>, Entry<'_, V>) -> Option<Object<V>> + 'c,
 ) -> impl Iterator<Item = KnownObject<K, V>> + 'c {
-    Stretches::new(core, move |shard, index, slot: &Slot<K, V>, guard: &Guard| {
-        let object = find(shard, slot.head())?;
+    Stretches::new(core, move |shard, index, _: &Slot<K>, guard: &Guard| {
+        let object = find(shard, shard.entries.get(index))?;
         Some(KnownObject::of_entry(shard.entries.share(index, guard), object))
     })
 }
 
 impl<K, V, T, P> Iterator for Stretches<'_, K, V, T, P>
 where
-    P: Fn(&Shard<K, V>, Index, &Slot<K, V>, &Guard) -> Option<T>,
+    P: Fn(&Shard<K, V>, Index, &Slot<K>, &Guard) -> Option<T>,
 {
     type Item = T;
 

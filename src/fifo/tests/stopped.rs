@@ -32,7 +32,7 @@ pub(super) struct Prepared {
     pub(super) replace: Option<OwnedReplace<Queue>>,
     pub(super) snapshot: Option<Snapshot>,
     /// Another one, which nothing happens to.
-    pub(super) older: Option<Snapshot>,
+    pub(super) _older: Option<Snapshot>,
     /// Somebody else's, which ends when the stopped thread has gone on.
     pub(super) kept: Option<OwnedLease<Queue>>,
     /// A consumer that sleeps, until the queue is closed.

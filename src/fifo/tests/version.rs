@@ -192,9 +192,12 @@ fn v3_a_cell_that_comes_back_is_as_good() {
 /// What the queue's documentation says of memory that waits for a stopped thread.
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn an_entry_takes_two_lines_with_its_key() {
+fn what_a_key_and_its_object_take() {
     use crate::fifo::entry::Slot;
-    assert_eq!((size_of::<Slot<u64, [u64; 100]>>(), align_of::<Slot<u64, ()>>()), (128, 64));
+    use crate::fifo::parts::Cold;
+    assert_eq!((size_of::<Slot<String>>(), align_of::<Slot<u64>>()), (64, 64));
+    assert_eq!(size_of::<Cold>(), 24);
+    assert_eq!(size_of::<crate::object::Cell<[u64; 10], crate::delta::FactHead>>(), 32 + 80);
 }
 
 #[test]

@@ -213,6 +213,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "pop: out of the line",
             "pop: read",
             "push: reserved",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
         ],
         leased: true,
         ..PLAIN
@@ -234,6 +237,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "lease: number raised",
             "pop: out of the line",
             "pop: read",
+            "give: link written",
         ],
         leased: true,
         ..PLAIN

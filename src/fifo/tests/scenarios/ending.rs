@@ -168,6 +168,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "link: woken",
             "notify: fence",
             "push: reserved",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
         ],
         leased: true,
         ..PLAIN
@@ -185,6 +188,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "link: woken",
             "notify: fence",
             "push: reserved",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
         ],
         leased: true,
         ..PLAIN
@@ -200,6 +206,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "give back: before the exchange",
             "give back: ended",
             "notify: fence",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
         ],
         leased: true,
         ..PLAIN

@@ -200,7 +200,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             // The other one is dropped.
             let prepared = changed(world);
             know(world, KEY);
-            Prepared { older: oldest, ..prepared }
+            Prepared { _older: oldest, ..prepared }
         },
         call: |_, prepared| drop(snapshot(prepared)),
         passes: &[
