@@ -24,6 +24,8 @@
 //!   a cell back and finds the list closed takes one off `owed` instead. Those who did so before the count have made it
 //!   negative (it wraps), so it is 1 before, or 0 after, exactly once: when the last of them all is done. While the pool
 //!   lives nothing is counted.
+//! - **I5** A cell of a pool leads to it by its address (`slab/chunk.rs`), so a reference is one pointer and a cell has no memory of
+//!   its own for that. One that is of no pool says so in its body.
 //!
 //! # Progress
 //!

@@ -5,7 +5,7 @@
 //!  rows    [ ● ][ ● ][   ] …            the array of rows; row r has ROW·2^r places
 //!            │    └─▶ [ ● ][   ] …
 //!            └──────▶ [ ● ][ ● ] …      a place leads to a chunk
-//!                       └─▶ │slot│slot│slot│ …
+//!                       └─▶ │owner│slot│slot│slot│ …
 //!  stock   tag │ index ─▶ slot ─link─▶ slot ─link─▶ 0      from here they are taken
 //!  free          index ─▶ slot ─link─▶ slot ─link─▶ 0      here they are given; when the stock is empty it gets them all
 //!  next    the number of the next new slot
@@ -33,27 +33,25 @@
 //! (zeroed pages). Who is stopped while it restocks keeps those slots from being used: the others make new ones. Two lists, since
 //! who takes and who gives are mostly on two cores, which would pass one head to and fro.
 
-#![expect(
-    unsafe_code,
-    reason = "the directory consists of pointers to memory that lives as long as the slab"
-)]
+#![expect(unsafe_code, reason = "a slot leads to its slab")]
 
 mod chunk;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
+mod rows;
 #[cfg(all(test, not(delta_fifo_loom)))]
 mod tests;
 
 use std::alloc::{Layout, handle_alloc_error};
-use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{CachePadded, pause_point, planted, prefetch_all, weaken};
 
 use chunk::Chunk;
+pub(crate) use rows::Rows;
 
 /// The name of a slot. 0 and `u32::MAX` name none.
 pub(crate) type Index = NonZeroU32;
@@ -64,11 +62,6 @@ pub(crate) trait Slot: Default {
     fn link(&self) -> &AtomicU32;
 }
 
-/// Places of the first row.
-const ROW: u32 = if cfg!(delta_fifo_loom) { 1 } else { 32 };
-/// A power of two, so that a mask bounds the number of a row.
-const ROWS: usize = if cfg!(delta_fifo_loom) { 4 } else { 32 };
-
 /// The highest index: two bits are left to who keeps indices in links.
 const MAX: u64 = (1 << 30) - 1;
 const INDEX: u64 = u32::MAX as u64;
@@ -76,54 +69,31 @@ const INDEX: u64 = u32::MAX as u64;
 const CLOSED: u64 = u32::MAX as u64;
 const TAG: u64 = 1 << 32;
 
-/// A chunk, as a pointer to its first slot.
-type Place<T> = AtomicPtr<T>;
-
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    rows: [AtomicPtr<Place<T>>; ROWS],
+    rows: Rows<T>,
     /// Free slots to be taken: the upper half is the tag, the lower the index of the first.
     stock: CachePadded<AtomicU64>,
     /// Free slots that were given: the index of the first.
     free: CachePadded<AtomicU64>,
     /// The number of the next new slot. 64 bits, so that it cannot wrap.
     next: CachePadded<AtomicU64>,
-    /// Whom slots lead to: see `origin`. Not a subject of models: it is written before anybody else knows the slab.
-    owner: std::sync::atomic::AtomicPtr<()>,
-    slots: PhantomData<T>,
 }
 
-/// Row, place in the row, slot in the chunk.
-#[inline(always)]
-fn locate<T>(index: Index) -> (usize, usize, usize) {
-    let (chunk, slot) = Chunk::<T>::locate(index);
-    let chunk = chunk + ROW;
-    let row = chunk.ilog2() - ROW.ilog2();
-    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, slot)
-}
-
-/// How many places a row has.
-fn places(row: usize) -> usize {
-    (ROW as usize) << row
-}
-
-impl<T: Default> Slab<T> {
+impl<T: Slot> Slab<T> {
     /// Allocates no slots yet.
     pub(crate) fn new() -> Self {
         Slab {
-            rows: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            rows: Rows::new(),
             stock: CachePadded::new(AtomicU64::new(0)),
             free: CachePadded::new(AtomicU64::new(0)),
             next: CachePadded::new(AtomicU64::new(1)),
-            owner: std::sync::atomic::AtomicPtr::new(ptr::null_mut()),
-            slots: PhantomData,
         }
     }
 
     /// Before the first slot is taken: what its slots lead to.
     pub(crate) fn set_owner<O>(&self, owner: NonNull<O>) {
-        // Relaxed: nobody else knows the slab.
-        self.owner.store(owner.as_ptr().cast(), Relaxed);
+        self.rows.set_owner(owner);
     }
 
     /// The owner of the slab that a slot is of, null if it has none, and the slot's index.
@@ -144,81 +114,15 @@ impl<T: Default> Slab<T> {
     /// It may with an index that was never handed out.
     #[inline]
     pub(crate) fn get(&self, index: Index) -> &T {
-        // SAFETY: I1: a slot is there until the slab is dropped.
-        unsafe { self.ptr(index).as_ref() }
+        self.rows.get(index)
     }
 
     /// The same as a pointer that is good for the whole chunk.
     #[inline]
     pub(crate) fn ptr(&self, index: Index) -> NonNull<T> {
-        let (row, place, slot) = locate::<T>(index);
-        // Acquire: pairs with `install_row` (Release); publishes the places.
-        let row = self.rows[row].load(Acquire);
-        if row.is_null() {
-            never_made();
-        }
-        // SAFETY: I1: the row is there for good; `locate` yields a place below `places` of its row.
-        let place = unsafe { &*row.add(place) };
-        // Acquire: pairs with `install_chunk` (Release); publishes the slots as they were made.
-        let chunk = place.load(weaken("a chunk is read by a relaxed load", Acquire));
-        let Some(first) = NonNull::new(chunk) else { never_made() };
-        // SAFETY: I1: a chunk has `SLOTS` slots, all made, and is there until the slab is dropped; `slot` is below that.
-        unsafe { first.add(slot) }
+        self.rows.ptr(index)
     }
 
-    /// Sees to it that the slot of an index is there, without taking it: for a slab whose slots go with those of another.
-    #[inline]
-    pub(crate) fn provide(&self, index: Index) {
-        let (row, place, _) = locate::<T>(index);
-        // Acquire: pairs with `install_row` (Release); publishes the places.
-        let mut places = self.rows[row].load(Acquire);
-        if places.is_null() {
-            places = self.install_row(row);
-        }
-        // SAFETY: as in `ptr`.
-        let place = unsafe { &*places.add(place) };
-        // Acquire: pairs with `install_chunk` (Release); publishes the slots.
-        if place.load(Acquire).is_null() {
-            self.install_chunk(place, Chunk::<T>::locate(index).0);
-        }
-    }
-
-    /// Returns the row, whoever installed it.
-    #[cold]
-    fn install_row(&self, row: usize) -> *mut Place<T> {
-        let new = new_row(places(row));
-        pause_point("take: row made");
-        // Release: pairs with `get` and `grow` (Acquire); publishes the places. Acquire: on failure the other's places are
-        // used, and pair with this Release.
-        match self.rows[row].compare_exchange(ptr::null_mut(), new, Release, Acquire) {
-            Ok(_) => new,
-            Err(theirs) => {
-                // SAFETY: `new` came from `new_row` with as many places, and nobody has seen it.
-                unsafe { free_slice(new, places(row)) };
-                theirs
-            }
-        }
-    }
-
-    #[cold]
-    fn install_chunk(&self, place: &Place<T>, number: u32) {
-        // Relaxed: written before anybody else knew the slab.
-        let new = Chunk::<T>::make(self.owner.load(Relaxed), number);
-        pause_point("take: chunk made");
-        if planted("a chunk is installed by a store") {
-            place.store(new.as_ptr(), Release);
-            return;
-        }
-        // Release: pairs with `get` and `grow` (Acquire); publishes the slots. Relaxed: on failure somebody else's stands,
-        // and `get` acquires it.
-        if place.compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed).is_err() {
-            // SAFETY: made above, and nobody has seen it.
-            unsafe { Chunk::free(new) };
-        }
-    }
-}
-
-impl<T: Slot> Slab<T> {
     /// A free slot, else a new one. What was done to it before it was given happens before. Lock-free, O(1) but for a new
     /// chunk.
     #[inline]
@@ -336,11 +240,7 @@ impl<T: Slot> Slab<T> {
     /// All slots ever made, but for those of a chunk that is being installed. O(slots ever made).
     pub(crate) fn for_each(&self, mut f: impl FnMut(Index, &T)) {
         for index in (1..=self.allocated()).filter_map(Index::new) {
-            let (row, place, _) = locate::<T>(index);
-            // Acquire, both: as in `get`.
-            let row = self.rows[row].load(Acquire);
-            // SAFETY: as in `get`.
-            if !row.is_null() && !unsafe { &*row.add(place) }.load(Acquire).is_null() {
+            if self.rows.has(index) {
                 f(index, self.get(index));
             }
         }
@@ -356,63 +256,7 @@ impl<T: Slot> Slab<T> {
             handle_alloc_error(Layout::new::<T>());
         }
         let index = Index::new(number as u32).expect("numbers start at 1");
-        self.provide(index);
+        self.rows.provide(index);
         index
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn never_made() -> ! {
-    panic!("an index that was never handed out")
-}
-
-/// So many places that lead nowhere. Zeroed pages from the system, so a long row costs no time.
-#[cfg(not(delta_fifo_loom))]
-fn new_row<T>(places: usize) -> *mut Place<T> {
-    let layout = Layout::array::<Place<T>>(places).expect("a row is less than half of the memory");
-    // SAFETY: the layout is not empty: each row has places.
-    let row = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Place<T>>();
-    if row.is_null() {
-        handle_alloc_error(layout);
-    }
-    // All bits zero is an `AtomicPtr` that is null.
-    row
-}
-
-#[cfg(delta_fifo_loom)]
-fn new_row<T>(places: usize) -> *mut Place<T> {
-    let row: Box<[Place<T>]> = (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-    Box::into_raw(row).cast()
-}
-
-/// # Safety
-///
-/// `first` is the first of `len` elements of an allocation of just these, from the global allocator, and nobody uses it
-/// any more.
-unsafe fn free_slice<T>(first: *mut T, len: usize) {
-    // SAFETY: the caller's promise; a box of a slice is such an allocation.
-    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, len)) });
-}
-
-impl<T> Drop for Slab<T> {
-    fn drop(&mut self) {
-        for (number, row) in self.rows.iter().enumerate() {
-            // Relaxed, both: by `&mut` all that was done to the slab happened before.
-            let row = row.load(Relaxed);
-            if row.is_null() {
-                continue;
-            }
-            for place in 0..places(number) {
-                // SAFETY: I1: the row has so many places.
-                let first = unsafe { &*row.add(place) }.load(Relaxed);
-                if let Some(first) = NonNull::new(first) {
-                    // SAFETY: I1: made by `install_chunk`, and by `&mut` nobody has a slot any more.
-                    unsafe { Chunk::free(first) };
-                }
-            }
-            // SAFETY: I1: made by `install_row`, and by `&mut` nobody uses it.
-            unsafe { free_slice(row, places(number)) };
-        }
     }
 }

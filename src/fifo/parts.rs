@@ -4,7 +4,7 @@
 
 use crate::delta::{DeltaList, Object};
 use crate::resolve::{Before, known_after};
-use crate::slab::{Index, Slab, Slot};
+use crate::slab::{Index, Rows, Slab, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cells::Own;
@@ -76,13 +76,13 @@ impl<V> Slot for Parcel<V> {
 
 /// The parts of all entries of a shard.
 pub(super) struct Parts<V> {
-    cold: Slab<Cold>,
+    cold: Rows<Cold>,
     parcels: Slab<Parcel<V>>,
 }
 
 impl<V> Parts<V> {
     pub(super) fn new() -> Self {
-        Parts { cold: Slab::new(), parcels: Slab::new() }
+        Parts { cold: Rows::new(), parcels: Slab::new() }
     }
 
     /// Sees to it that an entry has its part. Ends the process if there is no memory for it.

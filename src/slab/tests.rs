@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use super::chunk::Chunk;
-use super::{Index, MAX, ROW, Slab, Slot, locate, places};
+use super::rows::{ROW, locate, places};
+use super::{Index, MAX, Slab, Slot};
 use crate::sync::stopped::{Gate, stop_me_at, stumble};
 
 const CHUNK: u32 = Chunk::<Plain>::SLOTS;
