@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 use crate::delta::Object;
@@ -48,6 +49,10 @@ pub struct FifoSnapshot<K, V, S> {
     pub(super) inner: Arc<Inner<K, V>>,
     hasher: Arc<S>,
 }
+
+/// A panic leaves nothing half done in the queue that it looks into; what it lends of keys and objects is theirs to say.
+impl<K: RefUnwindSafe, V: RefUnwindSafe, S: RefUnwindSafe> UnwindSafe for FifoSnapshot<K, V, S> {}
+impl<K: RefUnwindSafe, V: RefUnwindSafe, S: RefUnwindSafe> RefUnwindSafe for FifoSnapshot<K, V, S> {}
 
 pub(super) enum Inner<K, V> {
     Cut(Cut<K, V>),
