@@ -121,6 +121,16 @@ impl Count {
         assert_eq!(self.alive()[1], values, "objects alive");
     }
 
+    /// How many keys are alive.
+    pub(crate) fn keys(&self) -> usize {
+        self.alive()[0]
+    }
+
+    /// How many objects are alive.
+    pub(crate) fn values(&self) -> usize {
+        self.alive()[1]
+    }
+
     #[track_caller]
     fn alive(&self) -> [usize; 2] {
         let twice = [&self.keys, &self.values].map(|tally| tally.dropped_twice.load(Ordering::Relaxed));
