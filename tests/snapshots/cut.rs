@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 
 use delta_fifo::{Builder, DeltaQueue, KnownView};
@@ -34,12 +34,15 @@ struct Rings {
     /// By key: its newest number that has gone on.
     passed_on: Vec<AtomicU64>,
     finished: AtomicU64,
+    /// All threads begin at the same moment.
+    start: Barrier,
 }
 
 impl Rings {
-    fn new(rings: u64, keys: u64, last: u64) -> Self {
+    fn new((rings, keys): (u64, u64), last: u64, threads: usize) -> Self {
         let passed_on = (0..rings * keys).map(|_| AtomicU64::new(0)).collect();
-        Rings { rings, keys, last, passed_on, finished: AtomicU64::new(0) }
+        let start = Barrier::new(threads);
+        Rings { rings, keys, last, passed_on, finished: AtomicU64::new(0), start }
     }
 
     fn all(&self) -> u64 {
@@ -57,6 +60,7 @@ impl Rings {
 
     /// Until all rings are through; then the queue is closed.
     fn consume<Q: DeltaQueue<Key = u64, Value = u64>>(&self, queue: &Q, mut random: Random) {
+        self.start.wait();
         while let Ok(lease) = queue.pop() {
             let (key, number) = (*lease.key(), *lease.deltas().newest().object().unwrap());
             // Relaxed: the leases of a key come one after the other.
@@ -69,7 +73,7 @@ impl Rings {
                     queue.close();
                 }
             }
-            if random.one_in(8) {
+            if random.one_in(3) {
                 thread::yield_now();
             }
             if random.one_in(16) { lease.requeue() } else { lease.done() }
@@ -104,7 +108,7 @@ fn is_before(first: &[u64], second: &[u64]) -> bool {
 /// were ever taken can be put in an order.
 fn no_transfer_is_torn<F: Family>() {
     for (rings, keys, shards) in [(1, 2, 1), (3, 2, 8), (2, 5, 2), (4, 16, 8)] {
-        let (queue, rings) = (queue::<F>(shards), Rings::new(rings, keys, 400 / keys / rings));
+        let (queue, rings) = (queue::<F>(shards), Rings::new((rings, keys), 1500 / keys / rings, 5));
         rings.begin(&queue);
         let (exchanged, all) = (Mutex::new(VecDeque::new()), Mutex::new(Vec::new()));
         thread::scope(|scope| {
@@ -118,6 +122,7 @@ fn no_transfer_is_torn<F: Family>() {
                 let (queue, rings, exchanged, all) = (&queue, &rings, &exchanged, &all);
                 scope.spawn(move || {
                     let (mut random, mut taken) = (Random::new(seed), Vec::new());
+                    rings.start.wait();
                     let mut is_over = false;
                     while !is_over {
                         is_over = queue.is_closed();
@@ -137,6 +142,9 @@ fn no_transfer_is_torn<F: Family>() {
                         };
                         let (other, showed) = other.expect("one was put there");
                         assert_eq!(rings.shown(&other, &mut random), showed);
+                        if random.one_in(4) {
+                            thread::yield_now();
+                        }
                     }
                     all.lock().unwrap().append(&mut taken);
                 });
@@ -156,7 +164,7 @@ fn no_transfer_is_torn<F: Family>() {
 /// Causality over threads.
 fn what_was_read_is_in_a_later_snapshot<F: Family>() {
     for shards in [1, 8] {
-        let (queue, rings) = (queue::<F>(shards), Rings::new(2, 2, 600));
+        let (queue, rings) = (queue::<F>(shards), Rings::new((2, 2), 600, 5));
         rings.begin(&queue);
         thread::scope(|scope| {
             scope.spawn(|| rings.consume(&queue, Random::new(1)));
@@ -166,6 +174,7 @@ fn what_was_read_is_in_a_later_snapshot<F: Family>() {
                 let (queue, rings) = (&queue, &rings);
                 scope.spawn(move || {
                     let mut random = Random::new(seed);
+                    rings.start.wait();
                     while !queue.is_closed() {
                         let key = random.below(rings.all());
                         let read = queue.known().get(&key).expect("all keys are known");
@@ -173,6 +182,7 @@ fn what_was_read_is_in_a_later_snapshot<F: Family>() {
                     }
                 });
                 scope.spawn(move || {
+                    rings.start.wait();
                     for (key, read) in receiver {
                         let shown = queue.snapshot().get(&key).expect("all keys are known");
                         assert!(shown >= read, "key {key} was {read} and then {shown}");
@@ -186,7 +196,7 @@ fn what_was_read_is_in_a_later_snapshot<F: Family>() {
 /// What one thread has seen, the next one sees too.
 fn a_later_snapshot_shows_nothing_older<F: Family>() {
     for shards in [1, 8] {
-        let (queue, rings) = (queue::<F>(shards), Rings::new(3, 3, 600));
+        let (queue, rings) = (queue::<F>(shards), Rings::new((3, 3), 600, 5));
         rings.begin(&queue);
         let channels: Vec<_> = (0..3).map(|_| mpsc::channel::<Vec<u64>>()).collect();
         let (mut senders, receivers): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
@@ -203,6 +213,7 @@ fn a_later_snapshot_shows_nothing_older<F: Family>() {
                 let (queue, rings) = (&queue, &rings);
                 scope.spawn(move || {
                     let mut random = Random::new(seed as u64);
+                    rings.start.wait();
                     while let (false, Ok(before)) = (queue.is_closed(), receiver.recv()) {
                         let shown = rings.shown(&queue.snapshot(), &mut random);
                         assert!(is_before(&before, &shown), "first {before:?}, then {shown:?}");
@@ -219,13 +230,14 @@ fn a_later_snapshot_shows_nothing_older<F: Family>() {
 /// moment, or two that are neighbours.
 fn one_or_two_keys_exist_at_a_time<F: Family>() {
     for (keys, shards) in [(3, 1), (4, 8), (64, 8)] {
-        let (queue, last) = (queue::<F>(shards), 4000);
+        let (queue, last, start) = (queue::<F>(shards), 3000, Barrier::new(4));
         queue.add(0, keys).unwrap();
         queue.try_pop().unwrap().done();
         queue.add(1, keys + 1).unwrap();
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
+                    start.wait();
                     while let Ok(lease) = queue.pop() {
                         let newest = lease.deltas().newest();
                         let (is_deletion, number) = (newest.is_deletion(), *newest.object().unwrap());
@@ -235,13 +247,17 @@ fn one_or_two_keys_exist_at_a_time<F: Family>() {
                             true => queue.add((number + 2) % keys, number + 2).unwrap(),
                         }
                         lease.done();
+                        if number % 3 == 0 {
+                            thread::yield_now();
+                        }
                     }
                 });
             }
             for seed in 0..2 {
-                let queue = &queue;
+                let (queue, start) = (&queue, &start);
                 scope.spawn(move || {
                     let (mut random, mut held) = (Random::new(seed), VecDeque::new());
+                    start.wait();
                     while !queue.is_closed() {
                         let snapshot = queue.snapshot();
                         let tokens = agreed(&snapshot, keys);
@@ -258,6 +274,9 @@ fn one_or_two_keys_exist_at_a_time<F: Family>() {
                         assert_eq!(agreed(old, keys), *showed);
                         if held.len() > 5 {
                             held.remove(random.below(held.len() as u64) as usize);
+                        }
+                        if random.one_in(4) {
+                            thread::yield_now();
                         }
                     }
                 });
@@ -290,11 +309,12 @@ fn agreed(snapshot: &impl KnownView<u64, u64>, keys: u64) -> BTreeMap<u64, u64> 
 
 /// While keys come and go, which also makes the tables grow.
 fn a_snapshot_agrees_with_itself<F: Family>() {
-    for (keys, changes, shards) in [(4, 1000, 1), (100, 800, 2)] {
-        let queue = queue::<F>(shards);
+    for (keys, changes, shards) in [(4, 4000, 1), (100, 4000, 2)] {
+        let (queue, start) = (queue::<F>(shards), Barrier::new(3));
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut random = Random::new(keys);
+                start.wait();
                 for number in 0..changes {
                     // Ever more of them.
                     let key = random.below(1 + keys * (number + 1) / changes) % keys;
@@ -316,6 +336,7 @@ fn a_snapshot_agrees_with_itself<F: Family>() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let mut held = VecDeque::new();
+                    start.wait();
                     while !queue.is_closed() {
                         let snapshot = queue.snapshot();
                         // A copy has not counted its objects yet.
@@ -326,6 +347,7 @@ fn a_snapshot_agrees_with_itself<F: Family>() {
                         if held.len() > 4 {
                             held.pop_front();
                         }
+                        thread::yield_now();
                     }
                 });
             }
