@@ -19,6 +19,8 @@ mod panics;
 mod random;
 #[path = "snapshots/storm.rs"]
 mod storm;
+#[path = "snapshots/views.rs"]
+mod views;
 
 /// Neither `Clone` nor `Debug` nor `Default`.
 #[derive(PartialEq, Eq, Hash)]
