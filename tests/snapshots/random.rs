@@ -33,7 +33,7 @@ struct Run<F: Family> {
 }
 
 fn every_snapshot_shows_its_moment<F: Family>() {
-    let rounds = crate::number("DELTA_FIFO_STRESS_ROUNDS", 6) * 100;
+    let rounds = crate::number("DELTA_FIFO_STRESS_ROUNDS", 6) * 30;
     let first = crate::number("DELTA_FIFO_STRESS_SEED", 0);
     for seed in first..first + rounds {
         let run = std::panic::AssertUnwindSafe(|| {

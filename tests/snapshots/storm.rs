@@ -41,7 +41,7 @@ struct Round<F: Family> {
 }
 
 fn nothing_is_torn_and_nothing_leaks<F: Family>() {
-    let rounds = crate::number("DELTA_FIFO_STRESS_ROUNDS", 6) * 3;
+    let rounds = crate::number("DELTA_FIFO_STRESS_ROUNDS", 6) * 2;
     let first = crate::number("DELTA_FIFO_STRESS_SEED", 0);
     for keys in [1, 4, 100] {
         for seed in first..first + rounds {
