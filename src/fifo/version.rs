@@ -139,7 +139,7 @@ impl Version {
     ) -> Option<Object<V>> {
         'newest: loop {
             // What leads to the version that is looked at: a link that is not marked, in a version that is held, or this.
-            let mut newer = None::<Object<V>>;
+            let mut newer = None::<Passing<'_, V>>;
             let mut link = self.load();
             let mut next = index(link);
             loop {
@@ -149,6 +149,7 @@ impl Version {
                 if stamp(held.head(), epochs, false) <= epoch {
                     return held.value().is_some().then_some(held);
                 }
+                let held = Passing { objects, held: Some(held) };
                 // Acquire: pairs with the exchanges of links (Release); publishes the older version.
                 let its = older(held.head()).load(Ordering::Acquire);
                 next = index(its);
@@ -291,9 +292,10 @@ impl Version {
 
     /// Whether there is more than the newest version.
     pub(super) fn has_older<V>(&self, objects: &Objects<V>) -> bool {
-        let newest = self.hold_newest(objects);
+        let Some(newest) = self.hold_newest(objects) else { return false };
+        let newest = Passing { objects, held: Some(newest) };
         // Relaxed: of that moment; ordered by the fences of those who ask.
-        newest.is_some_and(|newest| older(newest.head()).load(Ordering::Relaxed) & INDEX != 0)
+        older(newest.head()).load(Ordering::Relaxed) & INDEX != 0
     }
 
     /// Puts the AGED flag on. Whether this call did.
@@ -322,6 +324,27 @@ impl Version {
     }
 }
 
+/// A version that a reader holds on its way. If it is the last to do so, a consumer drops the object.
+struct Passing<'o, V> {
+    objects: &'o Objects<V>,
+    /// None only while it is dropped.
+    held: Option<Object<V>>,
+}
+
+impl<V> Passing<'_, V> {
+    fn head(&self) -> &FactHead {
+        self.held.as_ref().expect("not dropped").head()
+    }
+}
+
+impl<V> Drop for Passing<'_, V> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.objects.release_later(held);
+        }
+    }
+}
+
 /// V3: what stands in a cell, if `place` still says that it is what is meant.
 fn hold<V>(objects: &Objects<V>, at: Index, place: &AtomicU32, link: u32) -> Option<Object<V>> {
     if let Some(held) = objects.hold(at) {
@@ -330,6 +353,7 @@ fn hold<V>(objects: &Objects<V>, at: Index, place: &AtomicU32, link: u32) -> Opt
         if place.load(Ordering::Acquire) == link || planted("a version is looked at once") {
             return Some(held);
         }
+        objects.release_later(held);
     }
     // Models let a thread read an old value for ever.
     spin_loop();
