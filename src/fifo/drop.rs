@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::delta::Object;
 use crate::sync::Arc as Shared;
-use crate::sync::epoch;
+use crate::sync::{epoch, planted};
 
 use super::DeltaFifo;
 use super::chain::{self, Facts};
@@ -45,6 +45,9 @@ impl<K, V> Core<K, V> {
                     _ => Facts::new(),
                 };
                 let mut objects = Vec::new();
+                if planted("a queue takes along what snapshots show") {
+                    objects.extend(entry.version.dismantle(&shard.objects));
+                }
                 if entry.version.exists() {
                     let installed = entry.version.install(&shard.objects, &self.epochs, None, &mut objects);
                     objects.extend(installed.before);

@@ -64,7 +64,8 @@ impl Epochs {
     /// Ends the current epoch, and keeps what can be seen in it. Lock-free: repeats when another snapshot has begun.
     pub(super) fn begin(&self) -> Moment {
         // Relaxed: only the number matters.
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let ticket =
+            self.tickets.fetch_add(1, Ordering::Relaxed) * u64::from(!planted("moments have no ticket"));
         // Relaxed: published by the exchange.
         self.hot.watchers.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the exchange says whether it is still so.

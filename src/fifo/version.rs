@@ -33,7 +33,7 @@ use crate::delta::{FactHead, Object};
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::hint::spin_loop;
-use crate::sync::{fence_after_rmw, pause_point, planted};
+use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
 
 use super::Objects;
 use super::chain;
@@ -81,8 +81,9 @@ fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     }
     let now = epochs.now();
     pause_point("version: about to be stamped");
+    let lost = weaken("a stamp that came first is read relaxed", Ordering::Acquire);
     // AcqRel, Acquire: see above. It fails if somebody else has stamped it, whose stamp counts.
-    match head.debt.compare_exchange(NO_STAMP, now, Ordering::AcqRel, Ordering::Acquire) {
+    match head.debt.compare_exchange(NO_STAMP, now, Ordering::AcqRel, lost) {
         Ok(_) => now,
         Err(stamp) => stamp,
     }
@@ -177,7 +178,8 @@ impl Version {
         let before = index(newest);
         // Relaxed, both: published by the exchange.
         head.debt.store(NO_STAMP, Ordering::Relaxed);
-        older(head).store(before.map_or(0, |before| before.get() | UNDECIDED), Ordering::Relaxed);
+        let undecided = if planted("a link is decided at once") { 0 } else { UNDECIDED };
+        older(head).store(before.map_or(0, |before| before.get() | undecided), Ordering::Relaxed);
         self.exchange(new);
         pause_point("version: installed");
         let stamp = stamp(head, epochs, true);
@@ -278,8 +280,9 @@ impl Version {
                     older(held.head()).fetch_or(MARKED, Ordering::AcqRel)
                 };
                 pause_point("trim: marked");
+                let publish = weaken("a link is exchanged relaxed", Ordering::AcqRel);
                 // AcqRel: as above. It fails if somebody else has taken the version out, or is taking out the newer one.
-                let taken = place.compare_exchange(link, its & INDEX, Ordering::AcqRel, Ordering::Relaxed);
+                let taken = place.compare_exchange(link, its & INDEX, publish, Ordering::Relaxed);
                 garbage.extend([held]);
                 if taken.is_err() {
                     garbage.extend([newer]);
