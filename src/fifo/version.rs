@@ -265,10 +265,13 @@ impl Version {
                     continue 'newest;
                 };
                 let since = stamp(held.head(), epochs, false);
-                // Relaxed: one that ends the chain does so for good.
-                let is_last = older(held.head()).load(Ordering::Relaxed) & INDEX == 0;
-                let says_nothing = is_last && held.value().is_none();
-                if epochs.is_watched(since, until) && !says_nothing {
+                // Relaxed: what ends the chain does so for good, and a mark is there for good.
+                let its = older(held.head()).load(Ordering::Relaxed);
+                let says_nothing = its & INDEX == 0 && held.value().is_none();
+                // It goes even if it seems to be watched: `begin` may have registered for an epoch that is over, for as long as
+                // its thread is stopped there.
+                let is_marked = its & MARKED != 0 && !planted("what is marked is looked for again");
+                if epochs.is_watched(since, until) && !says_nothing && !is_marked {
                     garbage.extend([std::mem::replace(&mut newer, held)]);
                     (until, is_newest) = (since, false);
                     continue;
