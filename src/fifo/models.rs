@@ -9,6 +9,8 @@ mod leases;
 mod life;
 mod line;
 mod objects;
+mod snapshots;
+mod versions;
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Deref;

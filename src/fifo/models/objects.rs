@@ -24,7 +24,7 @@ model! { e3_two_merges_meet, preemptions: Some(2),
 }
 
 /// Touched when it is read and when it is dropped; one that is never dropped is a leak.
-struct Object(u32, Canary);
+pub(super) struct Object(u32, Canary);
 
 #[expect(unsafe_code, reason = "the model checker's cells are for one thread, on which it runs them all")]
 // SAFETY: a model's threads take turns on the thread that called it.
@@ -34,11 +34,11 @@ unsafe impl Send for Object {}
 unsafe impl Sync for Object {}
 
 impl Object {
-    fn new(number: u32) -> Self {
+    pub(super) fn new(number: u32) -> Self {
         Object(number, Canary::new())
     }
 
-    fn read(&self) -> u32 {
+    pub(super) fn read(&self) -> u32 {
         self.1.touch();
         self.0
     }
@@ -56,7 +56,7 @@ fn read(lease: &Lease<'_, Fifo<Object>>) -> Vec<u32> {
     lease.deltas().iter().map(|delta| delta.object().expect("each has one").read()).collect()
 }
 
-fn pop_all(queue: &Fifo<Object>) -> Vec<Vec<u32>> {
+pub(super) fn pop_all(queue: &Fifo<Object>) -> Vec<Vec<u32>> {
     let pop = || queue.try_pop().ok();
     let done = |lease: Lease<'_, Fifo<Object>>| {
         let numbers = read(&lease);

@@ -1,0 +1,343 @@
+//! The versions of two keys, and the snapshots that show them, with no queue around them (P1, P2, V3 to V6).
+
+use super::objects::Object;
+use super::*;
+use crate::delta;
+use crate::fifo::Objects;
+use crate::fifo::chain;
+use crate::fifo::epochs::{Epochs, Moment};
+use crate::fifo::version::Version;
+use crate::sync::model::model;
+use crate::sync::stopped::stop_me_at_passage;
+use crate::sync::thread::yield_now;
+
+model! { p1_a_snapshot_begins_during_an_install, preemptions: Some(3),
+    fails: fails_if_watched_late "an epoch ends before it is watched" "nothing is shown",
+    fails: fails_if_nobody_looks "nobody looks" "nothing is shown",
+}
+model! { p1_a_snapshot_is_read_by_who_has_stamped, preemptions: Some(2),
+    fails: fails_if_read_relaxed "a stamp that came first is read relaxed" "nothing is shown",
+}
+model! { p1_two_snapshots_begin, preemptions: Some(2),
+    fails: fails_if_they_are_one "moments have no ticket" "inserted twice",
+}
+model! { p2_what_a_snapshot_shows_stays, preemptions: Some(3),
+    fails: fails_without_the_snapshots_fence "no fence when an epoch ends" "it has changed",
+    fails: fails_without_the_stamps_fence "no fence before a stamp" "it has changed",
+}
+model! { p2_what_a_snapshot_shows_stays_when_a_reader_stamps, preemptions: Some(2),
+    fails: fails_without_the_snapshots_fence "no fence when an epoch ends" "it has changed",
+    fails: fails_without_the_stamps_fence "no fence before a stamp" "it has changed",
+}
+model! { p2_a_snapshot_is_a_cut, preemptions: Some(2),
+    fails: fails_without_the_snapshots_fence "no fence when an epoch ends" "no cut",
+    fails: fails_without_the_stamps_fence "no fence before a stamp" "no cut",
+}
+model! { v3_a_get_while_versions_change, preemptions: Some(3),
+    fails: fails_if_looked_at_once "a version is looked at once" "of another key",
+}
+model! { v5_a_sweep_meets_an_install, preemptions: Some(2),
+    fails: fails_if_decided_at_once "a link is decided at once" "exceeded maximum number of branches",
+}
+model! { v6_a_snapshot_is_read_while_others_go, preemptions: Some(2),
+    fails: fails_if_a_marked_link_is_trusted "a marked link is trusted" "another object",
+    fails: fails_if_it_is_not_marked "what is taken out is not marked" "another object",
+    fails: fails_if_looked_at_once "a version is looked at once" "another object",
+}
+model! { v6_two_sweeps_meet, preemptions: Some(2),
+    fails: fails_if_it_is_not_marked "what is taken out is not marked" "the cell has a value",
+}
+model! { v6_a_sweep_meets_an_install_behind_two, preemptions: Some(1),
+    fails: fails_if_it_is_not_marked "what is taken out is not marked" "the cell has a value",
+}
+model! { v6_a_snapshot_is_read_while_two_sweep, preemptions: Some(1),
+    fails: fails_if_exchanged_relaxed "a link is exchanged relaxed" "another object",
+}
+model! { v6_a_sweep_ends_whoever_stands, preemptions: Some(2),
+    fails: fails_if_looked_for_again "what is marked is looked for again" "exceeded maximum number of branches",
+}
+
+struct Keys {
+    objects: Objects<Object>,
+    epochs: Epochs,
+    versions: [Version; 2],
+}
+
+/// Left alone by a model that has failed.
+struct Known(Option<Arc<Keys>>);
+
+impl Deref for Known {
+    type Target = Keys;
+
+    fn deref(&self) -> &Keys {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.take());
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.versions.iter().for_each(|version| version.dismantle(&self.objects).for_each(drop));
+    }
+}
+
+impl Known {
+    /// The first key has object 1.
+    fn new() -> Self {
+        let keys =
+            Keys { objects: Objects::new(), epochs: Epochs::new(), versions: <[Version; 2]>::default() };
+        keys.put(0, 1);
+        Known(Some(Arc::new(keys)))
+    }
+
+    /// The first key has objects 1 to `newest`, and each but the newest is shown by one of these.
+    fn shown(newest: u32) -> (Self, Vec<Moment>) {
+        let known = Self::new();
+        let put = |number| {
+            let moment = known.epochs.begin();
+            known.put(0, number);
+            moment
+        };
+        let moments = (2..=newest).map(put).collect();
+        (known, moments)
+    }
+
+    fn share(&self) -> Self {
+        Known(self.0.clone())
+    }
+
+    fn thread<T: 'static>(&self, f: impl FnOnce(&Keys) -> T + 'static) -> JoinHandle<T> {
+        let known = self.share();
+        spawn(move || f(&known))
+    }
+
+    /// A thread that stops at a pause point, after it has passed there so many times, until [`go_on`].
+    fn stopped(
+        &self,
+        at: &'static str,
+        passages: usize,
+        f: impl FnOnce(&Keys) + 'static,
+    ) -> (JoinHandle<()>, Gate) {
+        let gate = Gate::new();
+        let closed = gate.clone();
+        let thread = self.thread(move |known| {
+            stop_me_at_passage(at, passages, &closed);
+            f(known);
+        });
+        (thread, gate)
+    }
+}
+
+impl Keys {
+    /// As the holder.
+    fn put(&self, key: usize, number: u32) {
+        let object = chain::keep(&self.objects, self.objects.draft(Some(Object::new(number))).share());
+        let mut garbage = Vec::new();
+        let installed = self.versions[key].install(&self.objects, &self.epochs, Some(object), &mut garbage);
+        let_go(installed.before.into_iter().chain(garbage));
+    }
+
+    fn get(&self, key: usize) -> Option<u32> {
+        self.versions[key].object(&self.objects, &self.epochs).map(|object| object.read())
+    }
+
+    fn at(&self, moment: Moment, key: usize) -> Option<u32> {
+        let object = self.versions[key].object_at(&self.objects, &self.epochs, moment.epoch());
+        object.map(|object| object.read())
+    }
+
+    /// What a snapshot shows of the first key, twice.
+    fn snapshot(&self) -> [Option<u32>; 2] {
+        let moment = self.epochs.begin();
+        let shown = [self.at(moment, 0), self.at(moment, 0)];
+        self.epochs.end(moment);
+        shown
+    }
+
+    fn shows_the_first(&self, moment: Moment) {
+        assert_eq!(self.at(moment, 0), Some(1), "another object, or none");
+    }
+
+    fn sweep(&self) {
+        let mut garbage = Vec::new();
+        self.versions[0].trim(&self.objects, &self.epochs, &mut garbage);
+        let_go(garbage);
+    }
+
+    fn has_older(&self) -> bool {
+        self.versions[0].has_older(&self.objects)
+    }
+}
+
+/// Each is still alive, whatever has become of those before.
+fn let_go(garbage: impl IntoIterator<Item = delta::Object<Object>>) {
+    garbage.into_iter().for_each(|object| _ = object.read());
+}
+
+fn unchanged([first, second]: [Option<u32>; 2]) {
+    assert!(first.is_some() && second.is_some(), "nothing is shown");
+    assert_eq!(first, second, "it has changed");
+}
+
+mod bodies {
+    use super::*;
+
+    pub(super) fn p1_a_snapshot_begins_during_an_install() {
+        let known = Known::new();
+        let reader = known.thread(Keys::snapshot);
+        known.put(0, 2);
+        unchanged(reader.join().unwrap());
+    }
+
+    /// The installer learns from the stamp that there is a snapshot.
+    pub(super) fn p1_a_snapshot_is_read_by_who_has_stamped() {
+        let known = Known::new();
+        let reader = known.thread(|known| {
+            let moment = known.epochs.begin();
+            known.get(0);
+            known.at(moment, 0)
+        });
+        known.put(0, 2);
+        assert!(reader.join().unwrap().is_some(), "nothing is shown");
+    }
+
+    /// One of them loses its first epoch.
+    pub(super) fn p1_two_snapshots_begin() {
+        let known = Known::new();
+        let reader = known.thread(Keys::snapshot);
+        let moment = known.epochs.begin();
+        known.put(0, 2);
+        assert_eq!(known.at(moment, 0), Some(1), "nothing is shown, or something else");
+        known.epochs.end(moment);
+        unchanged(reader.join().unwrap());
+        known.sweep();
+        assert!(!known.has_older(), "left behind");
+    }
+
+    pub(super) fn p2_what_a_snapshot_shows_stays() {
+        p1_a_snapshot_begins_during_an_install();
+    }
+
+    pub(super) fn p2_what_a_snapshot_shows_stays_when_a_reader_stamps() {
+        let known = Known::new();
+        let reader = known.thread(Keys::snapshot);
+        let helper = known.thread(|known| known.get(0));
+        known.put(0, 2);
+        unchanged(reader.join().unwrap());
+        assert!(helper.join().unwrap().is_some());
+    }
+
+    /// The one key's is installed before the other's.
+    pub(super) fn p2_a_snapshot_is_a_cut() {
+        let known = Known::new();
+        known.put(1, 1);
+        let reader = known.thread(|known| {
+            let moment = known.epochs.begin();
+            [0, 1, 0].map(|key| known.at(moment, key).expect("it is there all the time"))
+        });
+        known.put(0, 2);
+        known.put(1, 2);
+        let [first, second, again] = reader.join().unwrap();
+        assert!(first == again && first >= second, "no cut: {first}, {second}, {again}");
+    }
+
+    /// The cell of the object before is another key's in the end.
+    pub(super) fn v3_a_get_while_versions_change() {
+        let known = Known::new();
+        let reader = known.thread(|known| known.get(0));
+        known.put(0, 2);
+        known.put(1, 9);
+        let seen = reader.join().unwrap().expect("it is there all the time");
+        assert!(seen <= 2, "of another key: {seen}");
+    }
+
+    /// Both could take out the object before.
+    pub(super) fn v5_a_sweep_meets_an_install() {
+        let (known, moments) = Known::shown(2);
+        known.epochs.end(moments[0]);
+        let sweeper = known.thread(Keys::sweep);
+        known.put(0, 3);
+        sweeper.join().unwrap();
+        known.sweep();
+        assert!(!known.has_older(), "left behind");
+    }
+
+    /// Two in the middle of the chain go, and one comes back as another key's. The reader is on its way from the one to the other.
+    pub(super) fn v6_a_snapshot_is_read_while_others_go() {
+        let (known, moments) = Known::shown(4);
+        let first = moments[0];
+        let reader = known.stopped("version: link read", 2, move |known| known.shows_the_first(first));
+        moments[1..].iter().for_each(|moment| known.epochs.end(*moment));
+        known.sweep();
+        known.put(1, 9);
+        go_on(reader);
+    }
+
+    /// The one has gone on behind a version that the other then takes out.
+    pub(super) fn v6_two_sweeps_meet() {
+        let (known, moments) = Known::shown(3);
+        known.epochs.end(moments[0]);
+        let sweeper = known.thread(Keys::sweep);
+        known.epochs.end(moments[1]);
+        known.sweep();
+        sweeper.join().unwrap();
+        known.sweep();
+        assert!(!known.has_older(), "left behind");
+        assert_eq!(known.get(0), Some(3));
+    }
+
+    /// The same, but for who takes out the other one.
+    pub(super) fn v6_a_sweep_meets_an_install_behind_two() {
+        let (known, moments) = Known::shown(3);
+        known.epochs.end(moments[0]);
+        let sweeper = known.stopped("version: object held", 2, Keys::sweep);
+        yield_now();
+        known.epochs.end(moments[1]);
+        known.put(0, 4);
+        go_on(sweeper);
+        known.sweep();
+        assert!(!known.has_older(), "left behind");
+        assert_eq!(known.get(0), Some(4));
+    }
+
+    /// The one takes out what leads to what the other takes out.
+    pub(super) fn v6_a_snapshot_is_read_while_two_sweep() {
+        let (known, moments) = Known::shown(4);
+        let first = moments[0];
+        let reader = known.stopped("version: link read", 2, move |known| known.shows_the_first(first));
+        known.epochs.end(moments[2]);
+        yield_now();
+        let sweeper = known.thread(Keys::sweep);
+        yield_now();
+        known.epochs.end(moments[1]);
+        known.sweep();
+        known.put(1, 9);
+        go_on(reader);
+        sweeper.join().unwrap();
+    }
+
+    /// One has marked a version and stops; another has then registered, and stops, for an epoch that is over.
+    pub(super) fn v6_a_sweep_ends_whoever_stands() {
+        let (known, moments) = Known::shown(2);
+        let late = known.stopped("snapshot: registered", 0, |known| known.epochs.end(known.epochs.begin()));
+        yield_now();
+        let moment = known.epochs.begin();
+        known.put(0, 3);
+        known.epochs.end(moment);
+        let sweeper = known.stopped("trim: marked", 0, Keys::sweep);
+        yield_now();
+        known.sweep();
+        go_on(late);
+        go_on(sweeper);
+        known.epochs.end(moments[0]);
+        known.sweep();
+        assert!(!known.has_older(), "left behind");
+    }
+}
