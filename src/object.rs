@@ -57,6 +57,8 @@ pub(crate) use cell::{Body, Cell};
 use pool::Home;
 pub(crate) use pool::{Draft, Pool};
 
+use crate::slab::Index;
+
 /// The handle by which everything shares one key.
 pub(crate) type Key<K> = Shared<K>;
 
@@ -122,6 +124,12 @@ impl<T, H: Head> Shared<T, H> {
         self.cell().head()
     }
 
+    /// As [`Pool::previous`].
+    #[inline(always)]
+    pub(crate) fn previous(&self) -> Option<Index> {
+        self.cell().previous()
+    }
+
     /// The value, if the cell has one.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&T> {
@@ -157,6 +165,18 @@ impl<T, H: Head> Shared<T, H> {
 
 /// A reference that is somebody else's.
 pub(crate) struct Lent<T, H: Head>(ManuallyDrop<Shared<T, H>>);
+
+impl<T, H: Head> Lent<T, H> {
+    /// Takes the reference over, as [`Pool::adopt`].
+    ///
+    /// # Safety
+    ///
+    /// That of `adopt`.
+    #[inline(always)]
+    pub(crate) unsafe fn adopt(self) -> Shared<T, H> {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
 
 impl<T, H: Head> Deref for Lent<T, H> {
     type Target = Shared<T, H>;

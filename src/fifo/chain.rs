@@ -5,6 +5,7 @@
 use smallvec::SmallVec;
 
 use crate::delta::{DeltaList, FactHead, Object, RawDelta, RawKind};
+use crate::object::Lent;
 use crate::slab::Index;
 use crate::sync::planted;
 
@@ -58,10 +59,10 @@ impl Chain {
 
     /// The fact, if there is just one.
     pub(super) fn into_lone<V>(self, objects: &Objects<V>) -> Result<Taken<V>, Self> {
-        match self.newest {
-            Some(index) if objects.previous(index).is_none() => Ok(take_one(objects, index)),
-            _ => Err(self),
-        }
+        let Some(newest) = self.newest else { return Err(self) };
+        // SAFETY: E3: the chain owns a reference to each of its facts.
+        let cell = unsafe { objects.lend(newest) };
+        if cell.previous().is_some() { Err(self) } else { Ok(take_lent(objects, cell)) }
     }
 
     /// What each of them says, and whether it comes with an object, newest first.
@@ -134,9 +135,15 @@ pub(super) fn take<V>(objects: &Objects<V>, newest: Option<Index>) -> Facts<V> {
 
 /// Takes one fact, which the caller has taken off its chain (E3). The link to the next older one must have been read.
 pub(super) fn take_one<V>(objects: &Objects<V>, index: Index) -> Taken<V> {
-    let fact = Fact::read(objects.head(index));
     // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
-    let cell = unsafe { objects.adopt(index) };
+    take_lent(objects, unsafe { objects.lend(index) })
+}
+
+/// The same of a cell that the chain lends.
+fn take_lent<V>(objects: &Objects<V>, cell: Lent<V, FactHead>) -> Taken<V> {
+    let fact = Fact::read(cell.head());
+    // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
+    let cell = unsafe { cell.adopt() };
     let object = match fact.carrier {
         // SAFETY: the fact owned the reference to its carrier, and has just been taken.
         Some(carrier) => Some(unsafe { objects.adopt(carrier) }),
@@ -149,6 +156,18 @@ pub(super) fn take_one<V>(objects: &Objects<V>, index: Index) -> Taken<V> {
 pub(super) fn take_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
     // SAFETY: V2: the caller has taken it out of the version, which owned it.
     unsafe { objects.adopt(index) }
+}
+
+/// The version before the one that the holder has installed, until it is decided (V5).
+pub(super) fn lend_before<V>(objects: &Objects<V>, index: Index) -> Lent<V, FactHead> {
+    // SAFETY: V2, V5: the chain owns a reference, and nobody takes it out before the caller lets them.
+    unsafe { objects.lend(index) }
+}
+
+/// Takes over the reference of a version that was lent (V2).
+pub(super) fn take_lent_version<V>(version: Lent<V, FactHead>) -> Object<V> {
+    // SAFETY: V2: the caller has taken it out of the chain, which owned it.
+    unsafe { version.adopt() }
 }
 
 /// A reference to a version that is in its chain.

@@ -130,10 +130,10 @@ impl<V> Rest<V> {
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Ends a lease whose deltas are processed, or came to nothing.
     pub(super) fn finish(&self, held: Held<K, V>) -> Rest<V> {
+        let entry = self.entry_of_lease(&held);
         let Held { shard, mut tenure, since, deltas, previous, debts, .. } = held;
         let shard = shard as usize;
         let mut pin = LazyPin::default();
-        let entry = self.core.shards[shard].entries.get(tenure.index());
         let mut objects: SmallVec<[Object<V>; 2]> = previous.into_iter().collect();
         // Repeats when a fact has come.
         let link = loop {

@@ -330,6 +330,14 @@ impl<K, V> Entries<K, V> {
         Entry { head: slot.head(), parcel: slot.link(), parts: &self.parts, index }
     }
 
+    /// The same by its key, which [`lend`](Self::lend) has lent for this tenure: it need not be looked up.
+    #[inline(always)]
+    pub(super) fn of_lease(&self, key: &Lent<K, EntryHead>, tenure: &Tenure) -> Entry<'_, V> {
+        // SAFETY: it is of this shard, as its lease is.
+        let slot = unsafe { self.cells.cell_of(key) };
+        Entry { head: slot.head(), parcel: slot.link(), parts: &self.parts, index: tenure.index() }
+    }
+
     pub(super) fn prefetch(&self, index: Index) {
         self.cells.prefetch(index);
     }

@@ -29,10 +29,11 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// What the facts come to, in a queue that keeps the known objects itself. Runs no code of the user's.
-    pub(super) fn open_inside(&self, taken: Taken, garbage: &mut Garbage<V>) -> Held<K, V> {
+    pub(super) fn open_inside(&self, taken: Taken<K>, garbage: &mut Garbage<V>) -> Held<K, V> {
         let at = taken.at;
         let shard = &self.core.shards[at.shard];
-        let version = shard.entries.get(at.index).version.index();
+        let entry = shard.entries.of_lease(&taken.key, &taken.tenure);
+        let version = entry.version.index();
         // Lent by the version, which owns it until `install`.
         let before = ManuallyDrop::new(match version {
             Some(index) => Before::Known(chain::lend_version(&shard.objects, index)),
@@ -41,7 +42,7 @@ where
         let mut opened = self.resolve(taken, &before, garbage);
         // Nothing in the deltas: what is known stays.
         if !opened.held.deltas.is_empty() {
-            let replaced = self.install(at, before.object(), &mut opened.held.deltas, garbage);
+            let replaced = self.install(at, entry, before.object(), &mut opened.held.deltas, garbage);
             if opened.is_fresh {
                 opened.held.previous = replaced.or_else(|| before.object().cloned());
             } else {
@@ -54,7 +55,7 @@ where
     /// The same where the known objects are elsewhere, and said to be `before`.
     pub(super) fn open_elsewhere(
         &self,
-        mut taken: Taken,
+        mut taken: Taken<K>,
         before: Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Held<K, V> {
@@ -90,12 +91,12 @@ where
     /// Joins what was given back with the facts.
     fn resolve(
         &self,
-        mut taken: Taken,
+        mut taken: Taken<K>,
         before: &Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Opened<K, V> {
         let shard = &self.core.shards[taken.at.shard];
-        let entry = shard.entries.get(taken.at.index);
+        let entry = shard.entries.of_lease(&taken.key, &taken.tenure);
         let given_back = entry.legacy(&mut taken.tenure, |legacy| legacy.given_back.take());
         let judged = entry.judged(&mut taken.tenure, |judged| *judged);
         let newest = taken.newest;
@@ -137,11 +138,11 @@ where
     }
 
     /// A lease of what was taken, with nothing in it yet.
-    fn held(&self, taken: Taken) -> (Chain, Held<K, V>) {
-        let Taken { at, tenure, since, facts, background, .. } = taken;
+    fn held(&self, taken: Taken<K>) -> (Chain, Held<K, V>) {
+        let Taken { at, key, tenure, since, facts, background, .. } = taken;
         let held = Held {
             shard: at.shard as u32,
-            key: self.core.shards[at.shard].entries.lend(&tenure),
+            key,
             tenure,
             since,
             deltas: Shown::new(DeltaList::new()),
@@ -159,6 +160,7 @@ where
     fn install(
         &self,
         at: At,
+        entry: Entry<'_, V>,
         before: Option<&Object<V>>,
         deltas: &mut Shown<V>,
         garbage: &mut Garbage<V>,
@@ -173,8 +175,7 @@ where
             (_, Some(_)) => deltas.lend_newest(&shard.objects),
             (_, None) => None,
         };
-        let version = &shard.entries.get(at.index).version;
-        let installed = version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);
+        let installed = entry.version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);
         if installed.has_older {
             self.core.keep_in_view(at, &mut garbage.objects, &epoch::pin());
         }

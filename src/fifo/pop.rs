@@ -75,8 +75,10 @@ impl<K, V> HeldLease<K, V> for Held<K, V> {
 }
 
 /// A key that was taken out of its line, before it is known what its facts come to.
-pub(super) struct Taken {
+pub(super) struct Taken<K> {
     pub(super) at: At,
+    /// Lent by the entry, as long as it is leased.
+    pub(super) key: Lent<K, EntryHead>,
     pub(super) tenure: Tenure,
     pub(super) since: u64,
     pub(super) facts: Chain,
@@ -109,7 +111,7 @@ pub(super) struct Popping<'q, K: Hash + Eq, V, S> {
     /// Out of the line and not yet leased, the first one last.
     handles: Vec<Handle>,
     /// While the user's store is asked.
-    taken: Option<Taken>,
+    taken: Option<Taken<K>>,
     batch: Batch<K, V>,
     garbage: Garbage<V>,
 }
@@ -204,8 +206,7 @@ where
                 Known::Store(_) => {
                     pin.release();
                     let taken = popping.taken.insert(taken);
-                    let before =
-                        self.ask_store(&self.core.shards[taken.at.shard].entries.lend(&taken.tenure));
+                    let before = self.ask_store(&taken.key);
                     pin.guard();
                     let taken = popping.taken.take().expect("just put there");
                     self.open_elsewhere(taken, before, &mut popping.garbage)
@@ -227,7 +228,7 @@ where
     }
 
     /// A consumer takes the entry's facts. None: the handle is stale.
-    pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken> {
+    pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken<K>> {
         let shard = &self.core.shards[at.shard];
         let entry = shard.entries.get(at.index);
         // Before the exchange: see E8.
@@ -259,7 +260,8 @@ where
                 entry.raise(numbers.max().unwrap_or(0));
             }
             let (newest, background) = (word.kind(), word.is_background());
-            return Some(Taken { at, tenure, since, facts, newest, background });
+            let key = shard.entries.lend(&tenure);
+            return Some(Taken { at, key, tenure, since, facts, newest, background });
         }
     }
 
@@ -318,7 +320,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     pub(super) fn entry_of_lease(&self, held: &Held<K, V>) -> Entry<'_, V> {
-        self.shard_of_lease(held).entries.get(held.tenure.index())
+        self.shard_of_lease(held).entries.of_lease(&held.key, &held.tenure)
     }
 }
 

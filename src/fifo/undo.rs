@@ -15,7 +15,7 @@ use super::word::Newest;
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Puts back what a pop has taken, as if nobody had seen it, but for its place in line: that is the tail.
-    pub(super) fn untake(&self, mut taken: Taken, guard: &Guard) {
+    pub(super) fn untake(&self, mut taken: Taken<K>, guard: &Guard) {
         let entry = self.core.shards[taken.at.shard].entries.get(taken.at.index);
         let facts = taken.facts.into_facts(&self.core.shards[taken.at.shard].objects);
         let (newest, background) = (taken.newest, taken.background);

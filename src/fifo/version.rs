@@ -214,7 +214,8 @@ impl Version {
         (before, existed): (Index, bool),
         garbage: &mut impl Extend<Object<V>>,
     ) -> Installed<V> {
-        let old = objects.head(before);
+        let lent = chain::lend_before(objects, before);
+        let old = lent.head();
         // Relaxed: by V5 nobody takes the old one away, and its stamp was there before the holder's lease or is the holder's.
         let (since, is_last) =
             (old.debt.load(Ordering::Relaxed), older(old).load(Ordering::Relaxed) & INDEX == 0);
@@ -223,7 +224,7 @@ impl Version {
         if is_last && !(existed && epochs.is_watched(since, stamp)) {
             // Release: who finds the old one's cell recycled finds this link changed.
             older(new).store(0, Ordering::Release);
-            let old = chain::take_version(objects, before);
+            let old = chain::take_lent_version(lent);
             let old = (!planted("the version before is forgotten")).then_some(old);
             return Installed { before: old.filter(|_| existed), has_older: false };
         }

@@ -100,6 +100,12 @@ impl<T, H: Head> Cell<T, H> {
         &self.head
     }
 
+    #[inline(always)]
+    pub(super) fn previous(&self) -> Option<Index> {
+        // Relaxed: who got here by an Acquire sees it; for anybody else it may be anything.
+        Index::new(self.link.load(Relaxed))
+    }
+
     /// Makes the draft's reference. Everything in the cell is published to whoever holds it.
     #[inline]
     pub(super) fn publish(&self) {

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use crate::slab::{Index, Slab};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{CachePadded, Canary, bury, pause_point, planted, prefetch, weaken};
+use crate::sync::{CachePadded, Canary, bury, pause_point, planted, prefetch_all, weaken};
 
 use super::cell::Cell;
 use super::{Bare, Head, Lent, Shared};
@@ -142,10 +142,21 @@ impl<T, H: Head> Pool<T, H> {
         self.home().slab.get(index)
     }
 
+    /// The cell of a value that was lent, without a look into the directory.
+    ///
+    /// # Safety
+    ///
+    /// It is of this pool.
+    #[inline(always)]
+    pub(crate) unsafe fn cell_of(&self, lent: &Lent<T, H>) -> &Cell<T, H> {
+        // SAFETY: I4: the cells of a pool are there as long as the pool is.
+        unsafe { lent.0.cell.as_ref() }
+    }
+
     /// Brings a cell near.
     #[inline]
     pub(crate) fn prefetch(&self, index: Index) {
-        prefetch(self.cell(index));
+        prefetch_all(self.cell(index));
     }
 
     /// All cells.
@@ -172,8 +183,7 @@ impl<T, H: Head> Pool<T, H> {
     /// The link of a cell: what `set_previous` put there, if the caller knows that it is still published.
     #[inline]
     pub(crate) fn previous(&self, index: Index) -> Option<Index> {
-        // Relaxed: who got the index by an Acquire sees it; for anybody else it may be anything.
-        Index::new(self.cell(index).link.load(Relaxed))
+        self.cell(index).previous()
     }
 
     /// One reference more unless there is none. What is held may be another value than the caller meant, since cells are

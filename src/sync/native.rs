@@ -169,7 +169,7 @@ pub(crate) fn prefetch_all<T>(value: &T) {
     const LINE: usize = 64;
     const MOST: usize = 4;
     let first = std::ptr::from_ref(value).cast::<u8>();
-    for line in 0..size_of::<T>().div_ceil(LINE).min(MOST) {
-        prefetch_at(first.wrapping_add(line * LINE));
-    }
+    // At the end too, which may stand on one line more.
+    let ends = (0..size_of::<T>()).step_by(LINE).chain([size_of::<T>().saturating_sub(1)]);
+    ends.take(MOST).for_each(|at| prefetch_at(first.wrapping_add(at)));
 }
