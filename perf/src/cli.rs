@@ -8,55 +8,12 @@ use lexopt::prelude::*;
 use crate::allocator::Allocator;
 use delta_fifo_perf::peers::{self, Entry};
 
-pub(crate) const HELP: &str = "\
-The performance laboratory of delta-fifo.
-
-cargo run --release -p delta-fifo-perf -- compare [options]
-    W1 windowed (steady updates of known keys, every change one pop) for all peers:
-    ns per change, and per-block ratios with their 95 % intervals. Every run checks
-    what it was handed; a run that fails is void and the exit status is 1.
-    Figures are worth something on a machine that does nothing else: on a busy one the
-    threads take turns, and what contention costs does not show.
-
-  --quick                 few short blocks, a minute in all: says that all works, not how fast
-  --blocks N              runs of each peer in each case (30; with --quick 3)
-  --changes N             timed changes in a run (300000; with --quick 60000)
-  --allocator WHICH       system, mimalloc or both (both)
-  --peers A,B             which ones (all)
-  --reference A,B         against which the others are set (all that run)
-  --known N,N             known keys (1000,100000)
-  --threads PxC,PxC       producers x consumers (1x1,2x2,4x4)
-  --batch N,N             changes in a call and keys in a pop (1,32)
-  --seed N                of the permutation of keys and the order of runs (1)
-  --json [FILE]           JSON instead of the table, or into FILE beside it
-  --help
-
-cargo run --release -p delta-fifo-perf -- latency [options]
-    How long a producer's calls take while handlers do nothing, and while every one sleeps: at
-    fixed rates, from the moment when a call is due (so one that waits for the call before it
-    has waited too). `nothing` is the same without a queue.
-
-  --keys N                so few that changes gather (64)
-  --consumers N           (4)
-  --handler-us N          how long a handler sleeps, in microseconds (1000)
-  --load P,P              calls in a second, in percent of what the slowest peer manages (25,50,75)
-  --rate N,N              or as a number
-  --seconds S             of a run (1; with --quick 0.1)
-  --blocks N              (15; with --quick 2)
-  --quick, --allocator, --peers, --seed, --json   as above; there is one more peer, B0p: B0 with
-                          its handlers under the lock, as client-go has it
-
-cargo run --release -p delta-fifo-perf -- growth [options]
-    How long each of a producer's adds of fresh keys takes while the tables grow.
-
-  --keys N                (1000000; with --quick 20000)
-  --blocks N              (10; with --quick 2)
-  --quick, --allocator, --peers, --seed, --json   as above
-";
+pub(crate) const HELP: &str = include_str!("cli/help.txt");
 
 pub(crate) enum Command {
     Compare(Options),
     Tails(TailOptions),
+    Memory(MemoryOptions),
     Help,
 }
 
@@ -97,6 +54,14 @@ pub(crate) struct TailOptions {
     pub(crate) seconds: f64,
 }
 
+pub(crate) struct MemoryOptions {
+    pub(crate) peers: Vec<&'static Entry>,
+    pub(crate) keys: usize,
+    pub(crate) quick: bool,
+    pub(crate) seed: u64,
+    pub(crate) json: Option<Json>,
+}
+
 pub(crate) enum Json {
     Instead,
     File(PathBuf),
@@ -107,6 +72,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "compare" => compare(&mut parser),
         Some(Value(name)) if name == "latency" => tails(&mut parser, Tails::Latency),
         Some(Value(name)) if name == "growth" => tails(&mut parser, Tails::Growth),
+        Some(Value(name)) if name == "memory" => memory(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),
     }
@@ -206,6 +172,28 @@ fn tails(parser: &mut lexopt::Parser, tails: Tails) -> Result<Command, lexopt::E
     Ok(Command::Tails(options))
 }
 
+fn memory(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let mut keys = None;
+    let mut options =
+        MemoryOptions { peers: peers::ALL.iter().collect(), keys: 0, quick: false, seed: 1, json: None };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => options.quick = true,
+            Long("peers") => options.peers = parser.value()?.parse_with(|text| list(text, peer))?,
+            Long("keys") => keys = Some(parser.value()?.parse_with(positive)?),
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("json") => options.json = Some(json(parser)),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.keys = keys.unwrap_or(if options.quick { 4_000 } else { 200_000 });
+    if options.keys < 2 {
+        return Err("half of one key is none".into());
+    }
+    Ok(Command::Memory(options))
+}
+
 impl Options {
     /// What can be said before anything runs should not be said by a run that hangs.
     fn check(&self) -> Result<(), String> {
@@ -293,101 +281,4 @@ fn allocators(text: &str) -> Result<Vec<Allocator>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn options(arguments: &str) -> Result<Options, String> {
-        match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
-            Ok(Command::Compare(options)) => Ok(options),
-            Ok(Command::Tails(_)) => Err("another command".into()),
-            Ok(Command::Help) => Err("help".into()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    #[test]
-    fn defaults() {
-        let options = options("compare").unwrap();
-        assert_eq!((options.blocks, options.changes), (30, 300_000));
-        assert_eq!(options.allocators, Allocator::ALL);
-        assert_eq!(options.references.len(), options.peers.len());
-    }
-
-    #[test]
-    fn quick_leaves_the_last_word_to_the_others() {
-        let options =
-            options("compare --blocks 7 --quick --peers b1,B3 --reference B1 --threads 1x1,4x4").unwrap();
-        assert_eq!(options.blocks, 7);
-        assert_eq!(options.changes, 60_000);
-        assert_eq!(options.peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), ["B1", "B3"]);
-        assert_eq!(options.references, ["B1"]);
-        assert_eq!(options.threads, [(1, 1), (4, 4)]);
-    }
-
-    #[test]
-    fn tails_have_options_of_their_own() {
-        let tails = |arguments: &str| match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
-            Ok(Command::Tails(options)) => Some(options),
-            _ => None,
-        };
-        let options = tails("latency --quick --rate 20_000 --handler-us 250 --peers sharded,b0p").unwrap();
-        assert_eq!((options.blocks, options.keys, options.seconds), (2, 64, 0.1));
-        assert_eq!((options.rates, options.handler), (Some(vec![20_000.0]), Duration::from_micros(250)));
-        assert_eq!(options.peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), ["sharded", "B0p"]);
-        let options = tails("growth").unwrap();
-        assert_eq!((options.blocks, options.keys, options.peers.len()), (10, 1_000_000, peers::ALL.len()));
-        for nonsense in ["growth --rate 5", "latency --rate 0", "latency --seconds nan", "growth --known 5"] {
-            assert!(tails(nonsense).is_none(), "{nonsense}");
-        }
-    }
-
-    #[test]
-    fn json_with_and_without_a_file() {
-        assert!(options("compare").unwrap().json.is_none());
-        assert!(matches!(options("compare --json --quick").unwrap().json, Some(Json::Instead)));
-        assert!(matches!(options("compare --json").unwrap().json, Some(Json::Instead)));
-        for with_file in ["compare --json x.json --quick", "compare --quick --json=x.json"] {
-            assert!(
-                matches!(options(with_file).unwrap().json, Some(Json::File(path)) if path.ends_with("x.json"))
-            );
-        }
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for nonsense in [
-            "compete",
-            "compare --blocks 0",
-            "compare --threads 2",
-            "compare --allocator jemalloc",
-            "compare --peers B9",
-        ] {
-            assert!(options(nonsense).is_err(), "{nonsense}");
-        }
-        assert!(options("compare --peers B1 --reference B3").is_err());
-        assert!(options("compare --known 100 --threads 4x4").is_err());
-    }
-
-    #[test]
-    fn every_producer_has_something_to_do() {
-        assert!(options("compare --quick --changes 4").is_ok());
-        for (arguments, producers) in [("--changes 1", 2), ("--changes 3 --threads 1x1,4x1", 4)] {
-            let error = options(&format!("compare {arguments}")).err().expect("too few changes");
-            assert!(error.contains(&format!("too few for {producers} producers")), "{error}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_measured_twice() {
-        for list in [
-            "--peers B1,B3,b1",
-            "--reference B1,B1",
-            "--known 1000,1_000",
-            "--threads 1x1,2x2,1x1",
-            "--batch 1,32,32",
-        ] {
-            let error = options(&format!("compare {list}")).err().expect(list);
-            assert!(error.contains("is there twice"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ mod bars;
 mod cli;
 mod compare;
 mod machine;
+mod memory;
 mod output;
 mod process;
 mod report;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let result = match &command {
         cli::Command::Compare(options) => compare::run(options),
         cli::Command::Tails(options) => tails::run(options),
+        cli::Command::Memory(options) => memory::run(options),
         cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     result.unwrap_or_else(|error| refuse(&error.to_string()))

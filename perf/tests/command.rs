@@ -83,6 +83,22 @@ fn tails_are_printed_with_their_bars() {
 }
 
 #[test]
+fn memory_is_counted_and_set_against_its_bars() {
+    let (status, out, err) = run("memory --quick --peers sharded,B1");
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    for part in ["Left out: key text", "bytes per known key", "\nB1 ", "at most   128", "client-go"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let (status, json, _) = run("memory --quick --peers B1 --json");
+    let reports: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let row = &reports[0]["rows"][0];
+    assert_eq!((status, reports[0]["allocator"].as_str()), (Some(0), Some("counting")));
+    // The object's `Arc` is a call of its own; an entry is larger than its two handles.
+    assert!(row["calls_per_change"].as_f64().unwrap() >= 1.0, "{row}");
+    assert!(row["known"]["least"].as_f64().unwrap() > 24.0, "{row}");
+}
+
+#[test]
 fn the_bars_follow_the_tables() {
     let (status, out, err) = run(&format!("{SHORT} --peers B1,sharded"));
     assert_eq!(status, Some(0), "{err}");

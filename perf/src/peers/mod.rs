@@ -20,6 +20,7 @@ use delta_fifo::DeltaFifo;
 use delta_fifo::baseline::MutexDeltaFifo;
 
 use crate::workload::growth::{self, Growth};
+use crate::workload::memory::{self, Counted, Memory, Shape};
 use crate::workload::paced::{self, Calls, Pace};
 use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
 
@@ -110,6 +111,8 @@ pub struct Entry {
     pub paced: fn(&Pace, &KeySet) -> Calls,
     /// With a consumer at work or without.
     pub growth: fn(bool, &KeySet) -> Growth,
+    /// With what counts the allocator's calls.
+    pub memory: fn(&Shape, &KeySet, fn() -> Counted) -> Memory,
 }
 
 impl Entry {
@@ -120,6 +123,7 @@ impl Entry {
             run: |case, keys| windowed::run(&P::new(), case, keys),
             paced: |pace, keys| paced::run(&P::new(), pace, keys),
             growth: |with_consumer, keys| growth::run(&P::new(), with_consumer, keys),
+            memory: memory::run::<P>,
         }
     }
 }

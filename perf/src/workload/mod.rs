@@ -2,6 +2,7 @@
 
 mod checks;
 pub mod growth;
+pub mod memory;
 pub mod paced;
 #[cfg(test)]
 mod tests;

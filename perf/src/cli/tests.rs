@@ -1,0 +1,108 @@
+//! What the command line makes of its arguments.
+
+use super::*;
+
+fn options(arguments: &str) -> Result<Options, String> {
+    match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
+        Ok(Command::Compare(options)) => Ok(options),
+        Ok(Command::Tails(_) | Command::Memory(_)) => Err("another command".into()),
+        Ok(Command::Help) => Err("help".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn defaults() {
+    let options = options("compare").unwrap();
+    assert_eq!((options.blocks, options.changes), (30, 300_000));
+    assert_eq!(options.allocators, Allocator::ALL);
+    assert_eq!(options.references.len(), options.peers.len());
+}
+
+#[test]
+fn quick_leaves_the_last_word_to_the_others() {
+    let options =
+        options("compare --blocks 7 --quick --peers b1,B3 --reference B1 --threads 1x1,4x4").unwrap();
+    assert_eq!(options.blocks, 7);
+    assert_eq!(options.changes, 60_000);
+    assert_eq!(options.peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), ["B1", "B3"]);
+    assert_eq!(options.references, ["B1"]);
+    assert_eq!(options.threads, [(1, 1), (4, 4)]);
+}
+
+#[test]
+fn tails_have_options_of_their_own() {
+    let tails = |arguments: &str| match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
+        Ok(Command::Tails(options)) => Some(options),
+        _ => None,
+    };
+    let options = tails("latency --quick --rate 20_000 --handler-us 250 --peers sharded,b0p").unwrap();
+    assert_eq!((options.blocks, options.keys, options.seconds), (2, 64, 0.1));
+    assert_eq!((options.rates, options.handler), (Some(vec![20_000.0]), Duration::from_micros(250)));
+    assert_eq!(options.peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), ["sharded", "B0p"]);
+    let options = tails("growth").unwrap();
+    assert_eq!((options.blocks, options.keys, options.peers.len()), (10, 1_000_000, peers::ALL.len()));
+    for nonsense in ["growth --rate 5", "latency --rate 0", "latency --seconds nan", "growth --known 5"] {
+        assert!(tails(nonsense).is_none(), "{nonsense}");
+    }
+}
+
+#[test]
+fn memory_has_no_allocator_to_choose() {
+    let parsed = |arguments: &str| parse(lexopt::Parser::from_args(arguments.split_whitespace()));
+    let Ok(Command::Memory(options)) = parsed("memory --quick --keys 3_000") else { panic!("it is there") };
+    assert_eq!((options.quick, options.keys, options.peers.len()), (true, 3_000, peers::ALL.len()));
+    for nonsense in ["memory --allocator system", "memory --keys 1"] {
+        assert!(parsed(nonsense).is_err(), "{nonsense}");
+    }
+}
+
+#[test]
+fn json_with_and_without_a_file() {
+    assert!(options("compare").unwrap().json.is_none());
+    assert!(matches!(options("compare --json --quick").unwrap().json, Some(Json::Instead)));
+    assert!(matches!(options("compare --json").unwrap().json, Some(Json::Instead)));
+    for with_file in ["compare --json x.json --quick", "compare --quick --json=x.json"] {
+        assert!(
+            matches!(options(with_file).unwrap().json, Some(Json::File(path)) if path.ends_with("x.json"))
+        );
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for nonsense in [
+        "compete",
+        "compare --blocks 0",
+        "compare --threads 2",
+        "compare --allocator jemalloc",
+        "compare --peers B9",
+    ] {
+        assert!(options(nonsense).is_err(), "{nonsense}");
+    }
+    assert!(options("compare --peers B1 --reference B3").is_err());
+    assert!(options("compare --known 100 --threads 4x4").is_err());
+}
+
+#[test]
+fn every_producer_has_something_to_do() {
+    assert!(options("compare --quick --changes 4").is_ok());
+    for (arguments, producers) in [("--changes 1", 2), ("--changes 3 --threads 1x1,4x1", 4)] {
+        let error = options(&format!("compare {arguments}")).err().expect("too few changes");
+        assert!(error.contains(&format!("too few for {producers} producers")), "{error}");
+    }
+}
+
+#[test]
+fn nothing_is_measured_twice() {
+    for list in [
+        "--peers B1,B3,b1",
+        "--reference B1,B1",
+        "--known 1000,1_000",
+        "--threads 1x1,2x2,1x1",
+        "--batch 1,32,32",
+    ] {
+        let error = options(&format!("compare {list}")).err().expect(list);
+        assert!(error.contains("is there twice"), "{error}");
+    }
+}
