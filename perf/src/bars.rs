@@ -10,7 +10,7 @@ use crate::stats::Estimate;
 pub(crate) const PEER: &str = "sharded";
 const KNOWN: usize = 100_000;
 /// Fewer blocks make no claim.
-const BLOCKS: usize = 30;
+pub(crate) const BLOCKS: usize = 30;
 
 struct Bar {
     threads: usize,

@@ -7,6 +7,7 @@ use lexopt::prelude::*;
 
 use crate::allocator::Allocator;
 use delta_fifo_perf::peers::{self, Entry};
+use delta_fifo_perf::stores::{self, Plan};
 
 pub(crate) const HELP: &str = include_str!("cli/help.txt");
 
@@ -14,6 +15,7 @@ pub(crate) enum Command {
     Compare(Options),
     Tails(TailOptions),
     Memory(MemoryOptions),
+    Snapshots(SnapshotOptions),
     Help,
 }
 
@@ -62,6 +64,16 @@ pub(crate) struct MemoryOptions {
     pub(crate) json: Option<Json>,
 }
 
+pub(crate) struct SnapshotOptions {
+    pub(crate) blocks: usize,
+    pub(crate) allocators: Vec<Allocator>,
+    pub(crate) stores: Vec<&'static stores::Entry>,
+    pub(crate) keys: Vec<usize>,
+    pub(crate) plan: Plan,
+    pub(crate) seed: u64,
+    pub(crate) json: Option<Json>,
+}
+
 pub(crate) enum Json {
     Instead,
     File(PathBuf),
@@ -73,6 +85,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "latency" => tails(&mut parser, Tails::Latency),
         Some(Value(name)) if name == "growth" => tails(&mut parser, Tails::Growth),
         Some(Value(name)) if name == "memory" => memory(&mut parser),
+        Some(Value(name)) if name == "snapshots" => snapshots(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),
     }
@@ -194,6 +207,41 @@ fn memory(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Memory(options))
 }
 
+fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let (mut quick, mut blocks, mut keys, mut seconds) = (false, None, None, None);
+    let mut options = SnapshotOptions {
+        blocks: 0,
+        allocators: Allocator::ALL.to_vec(),
+        stores: stores::ALL.iter().collect(),
+        keys: Vec::new(),
+        plan: Plan { snapshots: 1_001, scanned: 2_000_000, time: Duration::ZERO },
+        seed: 1,
+        json: None,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => quick = true,
+            Long("blocks") => blocks = Some(parser.value()?.parse_with(positive)?),
+            Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
+            Long("stores") => options.stores = parser.value()?.parse_with(|text| list(text, store))?,
+            Long("keys") => keys = Some(parser.value()?.parse_with(|text| list(text, positive))?),
+            Long("seconds") => seconds = Some(parser.value()?.parse_with(above_zero)?),
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("json") => options.json = Some(json(parser)),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.blocks = blocks.unwrap_or(if quick { 2 } else { 30 });
+    options.keys = keys.unwrap_or(if quick { vec![1_000, 20_000] } else { vec![1_000, 100_000, 1_000_000] });
+    options.plan.time = Duration::from_secs_f64(seconds.unwrap_or(if quick { 0.02 } else { 0.2 }));
+    if quick {
+        options.plan.snapshots = 101;
+        options.plan.scanned = 20_000;
+    }
+    Ok(Command::Snapshots(options))
+}
+
 impl Options {
     /// What can be said before anything runs should not be said by a run that hangs.
     fn check(&self) -> Result<(), String> {
@@ -271,6 +319,10 @@ fn threads(text: &str) -> Result<(usize, usize), String> {
 
 fn peer(text: &str) -> Result<&'static Entry, String> {
     peers::by_id(text).ok_or(format!("there is no peer {text:?}"))
+}
+
+fn store(text: &str) -> Result<&'static stores::Entry, String> {
+    stores::by_id(text).ok_or(format!("there is no store {text:?}"))
 }
 
 fn allocators(text: &str) -> Result<Vec<Allocator>, String> {

@@ -6,4 +6,5 @@
 #![deny(unsafe_code)]
 
 pub mod peers;
+pub mod stores;
 pub mod workload;

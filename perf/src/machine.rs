@@ -27,7 +27,7 @@ impl Machine {
 }
 
 /// What others did to the machine meanwhile. Both are `None` where the system does not tell.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Disturbance {
     /// One-minute load averages before and after; the measurement itself is part of the second.
     pub(crate) load_before: Option<f64>,

@@ -14,6 +14,7 @@ mod memory;
 mod output;
 mod process;
 mod report;
+mod snapshots;
 mod stats;
 mod tails;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         cli::Command::Compare(options) => compare::run(options),
         cli::Command::Tails(options) => tails::run(options),
         cli::Command::Memory(options) => memory::run(options),
+        cli::Command::Snapshots(options) => snapshots::run(options),
         cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     result.unwrap_or_else(|error| refuse(&error.to_string()))

@@ -99,6 +99,19 @@ fn memory_is_counted_and_set_against_its_bars() {
 }
 
 #[test]
+fn snapshots_are_set_against_maps_and_bars() {
+    let command = "snapshots --quick --seconds 0.003 --blocks 1 --keys 50,500";
+    let (status, out, err) = run(command);
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    for part in ["write, 8 readers", "arcswap", "imbl", "plain", "≤ 1000", "times imbl", "client-go"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let (status, json, _) = run(&format!("{command} --allocator system --stores sharded --json"));
+    let reports: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((status, reports[0]["rows"][0]["what"].as_str()), (Some(0), Some("snapshot()")));
+}
+
+#[test]
 fn the_bars_follow_the_tables() {
     let (status, out, err) = run(&format!("{SHORT} --peers B1,sharded"));
     assert_eq!(status, Some(0), "{err}");

@@ -5,7 +5,7 @@ use super::*;
 fn options(arguments: &str) -> Result<Options, String> {
     match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
         Ok(Command::Compare(options)) => Ok(options),
-        Ok(Command::Tails(_) | Command::Memory(_)) => Err("another command".into()),
+        Ok(Command::Tails(_) | Command::Memory(_) | Command::Snapshots(_)) => Err("another command".into()),
         Ok(Command::Help) => Err("help".into()),
         Err(error) => Err(error.to_string()),
     }
@@ -104,5 +104,18 @@ fn nothing_is_measured_twice() {
     ] {
         let error = options(&format!("compare {list}")).err().expect(list);
         assert!(error.contains("is there twice"), "{error}");
+    }
+}
+
+#[test]
+fn snapshots_have_stores_for_peers() {
+    let parsed = |arguments: &str| parse(lexopt::Parser::from_args(arguments.split_whitespace()));
+    let Ok(Command::Snapshots(options)) = parsed("snapshots --quick --stores imbl,B1 --keys 5_000") else {
+        panic!("it is there")
+    };
+    assert_eq!((options.blocks, options.keys), (2, vec![5_000]));
+    assert_eq!(options.stores.iter().map(|store| store.id).collect::<Vec<_>>(), ["imbl", "B1"]);
+    for nonsense in ["snapshots --stores B3", "snapshots --keys 1,1", "snapshots --peers B1"] {
+        assert!(parsed(nonsense).is_err(), "{nonsense}");
     }
 }

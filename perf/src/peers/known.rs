@@ -4,13 +4,15 @@ use hashbrown::HashTable;
 
 use super::Kind;
 use super::pending::{Lease, Value};
-use crate::workload::Key;
+use crate::workload::{Key, Object};
 
-#[derive(Default)]
-pub(super) struct Known {
+/// A clone has handles of the same objects.
+#[derive(Clone, Default)]
+pub struct Known {
     table: HashTable<Record>,
 }
 
+#[derive(Clone)]
 struct Record {
     hash: u64,
     key: Key,
@@ -51,6 +53,11 @@ impl Known {
     #[inline]
     pub(super) fn get(&self, hash: u64, key: &Key) -> Option<Value> {
         self.table.find(hash, |record| record.key == *key).map(|record| Value::clone(&record.value))
+    }
+
+    /// Each key with its object, in any order.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(&Key, &Object)) {
+        self.table.iter().for_each(|record| see(&record.key, &record.value));
     }
 
     pub(super) fn len(&self) -> usize {

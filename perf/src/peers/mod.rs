@@ -24,6 +24,7 @@ use crate::workload::memory::{self, Counted, Memory, Shape};
 use crate::workload::paced::{self, Calls, Pace};
 use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
 
+pub use known::Known;
 pub use parking::Parking;
 pub use queue::Queue;
 pub use sharded_mutex::ShardedMutex;

@@ -44,6 +44,11 @@ pub struct Scratch {
 }
 
 impl Parking {
+    /// The known objects as they are now: all handles are cloned under the store's lock.
+    pub(crate) fn clone_known(&self) -> Known {
+        self.known.read().clone()
+    }
+
     #[inline]
     fn change(&self, kind: Kind, key: Key, object: Object) {
         let incoming = Incoming::new(self.hashing.hash_one(&key), key, kind, object);

@@ -10,6 +10,12 @@ use crate::workload::{Key, Object};
 
 pub struct Queue<Q, const PROCESS: bool = false>(Q);
 
+impl<Q, const PROCESS: bool> Queue<Q, PROCESS> {
+    pub(crate) fn queue(&self) -> &Q {
+        &self.0
+    }
+}
+
 /// Nothing of the workload can be refused: no transform, and closed only after the last change.
 const ACCEPTED: &str = "the queue is open and has no transform";
 

@@ -4,6 +4,7 @@ mod checks;
 pub mod growth;
 pub mod memory;
 pub mod paced;
+pub mod readers;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -27,13 +28,19 @@ pub struct Object {
     pub key: u32,
     /// 1 for the first change of a key, one more for each later one.
     pub seq: u64,
-    _payload: [u64; 8],
+    payload: [u64; 8],
 }
 
 impl Object {
     #[inline]
     pub fn new(producer: u32, key: u32, seq: u64) -> Self {
-        Self { producer, key, seq, _payload: [seq; 8] }
+        Self { producer, key, seq, payload: [seq; 8] }
+    }
+
+    /// Whether all of it is of one change; looks at all of it.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.payload.iter().fold(0, |other, word| other | (word ^ self.seq)) == 0
     }
 }
 
@@ -44,7 +51,16 @@ pub struct KeySet {
 
 impl KeySet {
     pub fn new(count: usize, seed: u64) -> Self {
-        let mut keys: Vec<Key> = (0..count).map(name).collect();
+        Self::of(0..count, seed)
+    }
+
+    /// So many keys that are not in a set of as many.
+    pub fn absent(count: usize, seed: u64) -> Self {
+        Self::of(count..2 * count, seed)
+    }
+
+    fn of(numbers: Range<usize>, seed: u64) -> Self {
+        let mut keys: Vec<Key> = numbers.map(name).collect();
         keys.shuffle(&mut SmallRng::seed_from_u64(seed));
         Self { keys }
     }
