@@ -60,6 +60,7 @@ pub(crate) struct MemoryOptions {
     pub(crate) peers: Vec<&'static Entry>,
     pub(crate) keys: usize,
     pub(crate) quick: bool,
+    pub(crate) client_go: bool,
     pub(crate) seed: u64,
     pub(crate) json: Option<Json>,
 }
@@ -70,6 +71,7 @@ pub(crate) struct SnapshotOptions {
     pub(crate) stores: Vec<&'static stores::Entry>,
     pub(crate) keys: Vec<usize>,
     pub(crate) plan: Plan,
+    pub(crate) client_go: bool,
     pub(crate) seed: u64,
     pub(crate) json: Option<Json>,
 }
@@ -187,11 +189,18 @@ fn tails(parser: &mut lexopt::Parser, tails: Tails) -> Result<Command, lexopt::E
 
 fn memory(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut keys = None;
-    let mut options =
-        MemoryOptions { peers: peers::ALL.iter().collect(), keys: 0, quick: false, seed: 1, json: None };
+    let mut options = MemoryOptions {
+        peers: peers::ALL.iter().collect(),
+        keys: 0,
+        quick: false,
+        client_go: false,
+        seed: 1,
+        json: None,
+    };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("quick") => options.quick = true,
+            Long("client-go") => options.client_go = true,
             Long("peers") => options.peers = parser.value()?.parse_with(|text| list(text, peer))?,
             Long("keys") => keys = Some(parser.value()?.parse_with(positive)?),
             Long("seed") => options.seed = parser.value()?.parse()?,
@@ -200,6 +209,7 @@ fn memory(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
+    options.client_go |= !options.quick;
     options.keys = keys.unwrap_or(if options.quick { 4_000 } else { 200_000 });
     if options.keys < 2 {
         return Err("half of one key is none".into());
@@ -215,12 +225,14 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
         stores: stores::ALL.iter().collect(),
         keys: Vec::new(),
         plan: Plan { snapshots: 1_001, scanned: 2_000_000, time: Duration::ZERO },
+        client_go: false,
         seed: 1,
         json: None,
     };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("quick") => quick = true,
+            Long("client-go") => options.client_go = true,
             Long("blocks") => blocks = Some(parser.value()?.parse_with(positive)?),
             Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
             Long("stores") => options.stores = parser.value()?.parse_with(|text| list(text, store))?,
@@ -235,6 +247,7 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     options.blocks = blocks.unwrap_or(if quick { 2 } else { 30 });
     options.keys = keys.unwrap_or(if quick { vec![1_000, 20_000] } else { vec![1_000, 100_000, 1_000_000] });
     options.plan.time = Duration::from_secs_f64(seconds.unwrap_or(if quick { 0.02 } else { 0.2 }));
+    options.client_go |= !quick;
     if quick {
         options.plan.snapshots = 101;
         options.plan.scanned = 20_000;

@@ -93,7 +93,7 @@ struct Ticks {
     total: u64,
     idle: u64,
     steal: u64,
-    /// This process's part, threads that have ended included.
+    /// This process's part, threads that have ended included, and the processes that it has waited for.
     own: u64,
 }
 
@@ -103,7 +103,8 @@ impl Ticks {
     }
 
     /// `all`: first line `cpu user nice system idle iowait irq softirq steal guest guest_nice`, the guests part of user.
-    /// `own`: user and system time are fields 14 and 15; the second is the program's name in brackets, spaces and all.
+    /// `own`: user and system time are fields 14 and 15, those of children 16 and 17; the second is the program's name in
+    /// brackets, spaces and all.
     fn parse(all: &str, own: &str) -> Option<Self> {
         let mut fields = all.lines().next()?.split_whitespace();
         if fields.next()? != "cpu" {
@@ -115,7 +116,7 @@ impl Ticks {
             total: fields.iter().sum(),
             idle: fields.get(3)? + fields.get(4)?,
             steal: *fields.get(7)?,
-            own: own.get(11)?.parse::<u64>().ok()? + own.get(12)?.parse::<u64>().ok()?,
+            own: own.get(11..15)?.iter().map(|field| field.parse::<u64>()).sum::<Result<_, _>>().ok()?,
         })
     }
 
@@ -164,7 +165,7 @@ mod tests {
     fn shares_of_all_time() {
         let before = Ticks::parse("cpu  10 0 10 80 0 0 0 0 0 0\ncpu0 1 2 3", &own(1, 2)).unwrap();
         let after = Ticks::parse("cpu  40 0 20 128 2 0 0 10 5 0", &own(15, 8)).unwrap();
-        assert_eq!(before, Ticks { total: 100, idle: 80, steal: 0, own: 3 });
+        assert_eq!(before, Ticks { total: 100, idle: 80, steal: 0, own: 8 });
         let since = after.since(before).unwrap();
         assert_eq!(since, Ticks { total: 100, idle: 50, steal: 10, own: 20 });
         assert_eq!(since.percent(since.steal), Some(10.0));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     fn own(user: u64, system: u64) -> String {
-        format!("4711 (a (strange) name) R 1 1 1 0 -1 4194304 100 0 0 0 {user} {system} 0 0 20 0 1 0 99 1 1")
+        format!("4711 (a (strange) name) R 1 1 1 0 -1 4194304 100 0 0 0 {user} {system} 2 3 20 0 1 0 99 1 1")
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod allocator;
 mod bars;
 mod cli;
+mod client_go;
 mod compare;
 mod machine;
 mod memory;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::{self, Allocator};
 use crate::bars::{PEER, verdict};
 use crate::cli::MemoryOptions;
+use crate::client_go::{self, ClientGo};
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::process::{self, Measured, Result};
 use crate::report::heading;
@@ -33,6 +34,8 @@ struct Report {
     disturbance: Disturbance,
     keys: usize,
     rows: Vec<Row>,
+    /// What is not what it seems, or not there.
+    notes: Vec<String>,
     void: Vec<String>,
 }
 
@@ -79,19 +82,55 @@ impl Row {
     }
 }
 
+/// What the program in Go prints.
+#[derive(Deserialize)]
+struct OfGo {
+    known: Vec<(usize, f64)>,
+    pending: Vec<(usize, f64)>,
+    calls_of_changes: u64,
+    calls_of_pops: u64,
+    counted: u64,
+}
+
+/// With a note of what its figures are.
+fn client_go(options: &MemoryOptions, shape: &Shape) -> std::result::Result<(Memory, String), String> {
+    let MemoryOptions { keys, seed, .. } = options;
+    let go = ClientGo::build(options.client_go)?;
+    let arguments = format!("memory -keys {keys} -seed {seed} -samples {}", shape.samples);
+    let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
+    let run = go.run::<OfGo>(&arguments)?;
+    let OfGo { known, pending, calls_of_changes, calls_of_pops, counted } = run.figures;
+    let violations = run.violations;
+    let note = format!(
+        "{}: DeltaFIFO with its store, {}. Its bytes are what is left after a collection, rounded up to size classes.",
+        client_go::ID,
+        run.go
+    );
+    Ok((Memory { known, pending, counted, calls_of_changes, calls_of_pops, violations }, note))
+}
+
 fn measure(options: &MemoryOptions) -> Report {
     let watch = Watch::begin();
     let keys = KeySet::new(options.keys, options.seed);
     let shape =
         Shape { samples: if options.quick { 21 } else { 101 }, burst: options.keys / 10, warm: 3, bursts: 5 };
     let mut rows = Vec::new();
-    let mut void = Vec::new();
-    for peer in &options.peers {
-        let memory = (peer.memory)(&shape, &keys, allocator::counted);
-        rows.push(Row::of(peer.id, &memory));
+    let (mut notes, mut void) = (Vec::new(), Vec::new());
+    let mut add = |id: &str, memory: &Memory| {
+        rows.push(Row::of(id, memory));
         if !memory.violations.is_empty() {
-            void.push(format!("{}: {}", peer.id, memory.violations.join("; ")));
+            void.push(format!("{id}: {}", memory.violations.join("; ")));
         }
+    };
+    for peer in &options.peers {
+        add(peer.id, &(peer.memory)(&shape, &keys, allocator::counted));
+    }
+    match client_go(options, &shape) {
+        Ok((memory, note)) => {
+            add(client_go::ID, &memory);
+            notes.push(note);
+        }
+        Err(why) => notes.push(client_go::left_out(&why)),
     }
     Report {
         workload: "memory".into(),
@@ -100,6 +139,7 @@ fn measure(options: &MemoryOptions) -> Report {
         disturbance: watch.end(),
         keys: keys.len(),
         rows,
+        notes,
         void,
     }
 }
@@ -127,7 +167,7 @@ impl Measured for Report {
         let mut text = heading(&what, &self.machine, self.disturbance);
         let _ = writeln!(
             text,
-            "{:<8} {:>36}  {:>36}  {:>16}  {:>16}",
+            "{:<9} {:>36}  {:>36}  {:>16}  {:>16}",
             "peer", "bytes per known key", "more per pending key", "calls per change", "calls per pop"
         );
         let range = |Extremes { least, at_least, most, at_most }: Extremes| {
@@ -136,7 +176,7 @@ impl Measured for Report {
         for row in &self.rows {
             let _ = writeln!(
                 text,
-                "{:<8} {:>36}  {:>36}  {:>16.4}  {:>16.4}",
+                "{:<9} {:>36}  {:>36}  {:>16.4}  {:>16.4}",
                 row.peer,
                 range(row.known),
                 range(row.pending),
@@ -144,7 +184,7 @@ impl Measured for Report {
                 row.calls_per_pop,
             );
         }
-        text.push_str("client-go's queue and store: left out, the laboratory has no Go program.\n");
+        self.notes.iter().for_each(|note| _ = writeln!(text, "{note}"));
         self.void.iter().for_each(|void| _ = writeln!(text, "VOID: {void}"));
         text
     }

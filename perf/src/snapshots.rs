@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
 use crate::cli::SnapshotOptions;
+use crate::client_go::{self, ClientGo, Figures};
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::process::{self, Measured, Result};
 use crate::report::{caveat, heading};
@@ -49,7 +50,27 @@ struct Report {
     blocks: usize,
     seed: u64,
     rows: Vec<Row>,
+    /// What is not what it seems, or not there.
+    notes: Vec<String>,
     void: Vec<String>,
+}
+
+/// What the program in Go prints. It has no drops.
+#[derive(Deserialize)]
+struct OfGo {
+    snapshot: f64,
+    scan: f64,
+    hit: f64,
+    miss: f64,
+    written: [f64; READINGS.len()],
+}
+
+/// Who is measured.
+#[derive(Clone, Copy)]
+enum Place {
+    Store(usize),
+    Plain,
+    ClientGo,
 }
 
 /// One figure of one store with so many keys.
@@ -85,16 +106,49 @@ impl Report {
 
     fn add(&mut self, keys: usize, block: usize, store: &str, measured: &OfStore) {
         let OfStore { times, hits, misses, written, violations } = measured;
-        let figures = [(SNAPSHOT, times.snapshot), (DROP, times.drop), (SCAN, times.scan)];
-        let gets = [(HIT, hits.ns), (MISS, misses.ns)];
-        for (what, ns) in figures.into_iter().chain(gets) {
-            self.push(keys, what, store, violations.is_empty().then_some(ns));
+        let figures = [
+            (SNAPSHOT, times.snapshot),
+            (DROP, times.drop),
+            (SCAN, times.scan),
+            (HIT, hits.ns),
+            (MISS, misses.ns),
+        ];
+        self.add_all(keys, block, store, &figures, &written.each_ref().map(|it| it.ns), violations);
+    }
+
+    fn add_go(&mut self, keys: usize, block: usize, run: Figures<OfGo>) {
+        let Figures { figures: OfGo { snapshot, scan, hit, miss, written }, go, violations } = run;
+        let figures = [(SNAPSHOT, snapshot), (SCAN, scan), (HIT, hit), (MISS, miss)];
+        self.add_all(keys, block, client_go::ID, &figures, &written, &violations);
+        let note = format!("{}: its thread-safe store, {go}; a snapshot is List().", client_go::ID);
+        self.note(note);
+    }
+
+    fn add_all(
+        &mut self,
+        keys: usize,
+        block: usize,
+        store: &str,
+        figures: &[(&str, f64)],
+        written: &[f64; READINGS.len()],
+        violations: &[String],
+    ) {
+        let sound = |ns: f64| violations.is_empty().then_some(ns);
+        for &(what, ns) in figures {
+            self.push(keys, what, store, sound(ns));
         }
-        for ((with, _), written) in READINGS.iter().zip(written) {
-            self.push(keys, &writing(with), store, violations.is_empty().then_some(written.ns));
+        for ((with, _), &ns) in READINGS.iter().zip(written) {
+            self.push(keys, &writing(with), store, sound(ns));
         }
         if !violations.is_empty() {
             self.void.push(format!("{store}, {keys} keys, block {block}: {}", violations.join("; ")));
+        }
+    }
+
+    /// Each once.
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
         }
     }
 
@@ -121,6 +175,7 @@ impl Report {
 }
 
 fn measure(options: &SnapshotOptions) -> Report {
+    let client_go = ClientGo::build(options.client_go);
     let watch = Watch::begin();
     let mut random = SmallRng::seed_from_u64(options.seed);
     let progress = progress(options);
@@ -132,26 +187,32 @@ fn measure(options: &SnapshotOptions) -> Report {
         blocks: options.blocks,
         seed: options.seed,
         rows: Vec::new(),
+        notes: Vec::new(),
         void: Vec::new(),
     };
+    if let Err(why) = &client_go {
+        report.note(client_go::left_out(why));
+    }
     for &count in &options.keys {
         let (keys, absent) = (KeySet::new(count, options.seed), KeySet::absent(count, options.seed));
         let elsewhere = Plain::filled(&keys);
         // So that rows stand in the order of the options, whatever the blocks'.
         let mut measured: Vec<Vec<OfStore>> = options.stores.iter().map(|_| Vec::new()).collect();
-        let mut plain = Vec::new();
-        // The plain map stands in line as one of them.
-        let mut order: Vec<Option<usize>> = (0..options.stores.len()).map(Some).chain([None]).collect();
+        let (mut plain, mut of_go) = (Vec::new(), Vec::new());
+        let mut order: Vec<Place> = (0..options.stores.len()).map(Place::Store).collect();
+        order.push(Place::Plain);
+        order.extend(client_go.is_ok().then_some(Place::ClientGo));
         for _ in 0..options.blocks {
             order.shuffle(&mut random);
             for place in &order {
-                match *place {
-                    None => plain.push(readers::scan_ns(&Plain::filled(&keys), options.plan.scanned)),
-                    Some(number) => {
+                match (*place, &client_go) {
+                    (Place::Store(number), _) => {
                         let store: &Entry = options.stores[number];
                         progress.set_message(format!("{count} keys, {}", store.id));
                         measured[number].push((store.measure)(&options.plan, &keys, &absent, &elsewhere));
                     }
+                    (Place::ClientGo, Ok(go)) => of_go.push(go.run(&arguments(options, count))),
+                    _ => plain.push(readers::scan_ns(&Plain::filled(&keys), options.plan.scanned)),
                 }
                 progress.inc(1);
             }
@@ -162,17 +223,32 @@ fn measure(options: &SnapshotOptions) -> Report {
             }
             report.push(count, SCAN, PLAIN, Some(ns));
         }
+        for (block, run) in of_go.into_iter().enumerate() {
+            match run {
+                Ok(run) => report.add_go(count, block, run),
+                Err(why) => report.void.push(format!("{}, {count} keys: {why}", client_go::ID)),
+            }
+        }
     }
     progress.finish_and_clear();
     report.disturbance = watch.end();
     report
 }
 
+/// For the program in Go.
+fn arguments(options: &SnapshotOptions, keys: usize) -> Vec<String> {
+    let SnapshotOptions { plan, seed, .. } = options;
+    let (snapshots, scanned, time) = (plan.snapshots, plan.scanned, plan.time.as_micros());
+    let arguments =
+        format!("store -keys {keys} -seed {seed} -snapshots {snapshots} -scanned {scanned} -time {time}us");
+    arguments.split(' ').map(String::from).collect()
+}
+
 /// On standard error, and only where somebody watches.
 fn progress(options: &SnapshotOptions) -> ProgressBar {
     let SnapshotOptions { keys, blocks, stores, .. } = options;
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} · {eta} left · {msg}");
-    ProgressBar::new((keys.len() * blocks * (stores.len() + 1)) as u64)
+    ProgressBar::new((keys.len() * blocks * (stores.len() + 1 + usize::from(options.client_go))) as u64)
         .with_style(style.expect("a valid template"))
         .with_prefix(Allocator::current().name())
 }
@@ -209,8 +285,8 @@ impl Measured for Report {
             }
             text.push('\n');
         }
-        text.push_str("client-go's thread-safe store: left out, the laboratory has no Go program.\n");
-        text.push_str("kube-runtime's store: left out, see perf/README.md.\n");
+        self.notes.iter().for_each(|note| _ = writeln!(text, "{note}"));
+        text.push_str("kube-runtime's store is left out: see perf/README.md.\n");
         self.void.iter().for_each(|void| _ = writeln!(text, "VOID: {void}"));
         text.push_str(caveat(self.disturbance));
         text

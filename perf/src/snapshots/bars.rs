@@ -155,7 +155,17 @@ mod tests {
             by_block: ns.map(Some).to_vec(),
         });
         let rows = rows.collect();
-        Report { workload, allocator, machine, disturbance, blocks: 2, seed: 1, rows, void: Vec::new() }
+        Report {
+            workload,
+            allocator,
+            machine,
+            disturbance,
+            blocks: 2,
+            seed: 1,
+            rows,
+            notes: Vec::new(),
+            void: Vec::new(),
+        }
     }
 
     fn line(text: &str, part: &str) -> String {
