@@ -92,7 +92,7 @@ func main() {
 		os.Exit(2)
 	}
 	result["violations"] = violations
-	result["go"] = runtime.Version()
+	result["version"] = "client-go 0.37, " + runtime.Version()
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		os.Exit(1)
 	}

@@ -72,6 +72,7 @@ pub(crate) struct SnapshotOptions {
     pub(crate) keys: Vec<usize>,
     pub(crate) plan: Plan,
     pub(crate) client_go: bool,
+    pub(crate) kube: bool,
     pub(crate) seed: u64,
     pub(crate) json: Option<Json>,
 }
@@ -226,6 +227,7 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
         keys: Vec::new(),
         plan: Plan { snapshots: 1_001, scanned: 2_000_000, time: Duration::ZERO },
         client_go: false,
+        kube: false,
         seed: 1,
         json: None,
     };
@@ -233,6 +235,7 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
         match argument {
             Long("quick") => quick = true,
             Long("client-go") => options.client_go = true,
+            Long("kube") => options.kube = true,
             Long("blocks") => blocks = Some(parser.value()?.parse_with(positive)?),
             Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
             Long("stores") => options.stores = parser.value()?.parse_with(|text| list(text, store))?,

@@ -8,11 +8,11 @@
 mod allocator;
 mod bars;
 mod cli;
-mod client_go;
 mod compare;
 mod machine;
 mod memory;
 mod output;
+mod outside;
 mod process;
 mod report;
 mod snapshots;

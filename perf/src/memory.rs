@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::{self, Allocator};
 use crate::bars::{PEER, verdict};
 use crate::cli::MemoryOptions;
-use crate::client_go::{self, ClientGo};
 use crate::machine::{Disturbance, Machine, Watch};
+use crate::outside::{CLIENT_GO, Outside};
 use crate::process::{self, Measured, Result};
 use crate::report::heading;
 
@@ -19,6 +19,8 @@ use crate::report::heading;
 const KNOWN: f64 = 128.0;
 /// At most so many more for each pending key.
 const PENDING: f64 = 96.0;
+/// With fewer keys there is no claim.
+const WORTH: usize = 100_000;
 
 pub(crate) fn run(options: &MemoryOptions) -> Result<ExitCode> {
     process::run(&[Allocator::Counting], options.json.as_ref(), || measure(options))
@@ -95,16 +97,14 @@ struct OfGo {
 /// With a note of what its figures are.
 fn client_go(options: &MemoryOptions, shape: &Shape) -> std::result::Result<(Memory, String), String> {
     let MemoryOptions { keys, seed, .. } = options;
-    let go = ClientGo::build(options.client_go)?;
+    let go = Outside::client_go(options.client_go)?;
     let arguments = format!("memory -keys {keys} -seed {seed} -samples {}", shape.samples);
-    let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
-    let run = go.run::<OfGo>(&arguments)?;
+    let run = go.run::<OfGo>(&arguments).map_err(|why| format!("{CLIENT_GO} is left out: {why}."))?;
     let OfGo { known, pending, calls_of_changes, calls_of_pops, counted } = run.figures;
     let violations = run.violations;
     let note = format!(
-        "{}: DeltaFIFO with its store, {}. Its bytes are what is left after a collection, rounded up to size classes.",
-        client_go::ID,
-        run.go
+        "{CLIENT_GO}: DeltaFIFO with its store, {}. Its bytes are what is left after a collection, rounded up to size classes.",
+        run.version
     );
     Ok((Memory { known, pending, counted, calls_of_changes, calls_of_pops, violations }, note))
 }
@@ -127,10 +127,10 @@ fn measure(options: &MemoryOptions) -> Report {
     }
     match client_go(options, &shape) {
         Ok((memory, note)) => {
-            add(client_go::ID, &memory);
+            add(CLIENT_GO, &memory);
             notes.push(note);
         }
-        Err(why) => notes.push(client_go::left_out(&why)),
+        Err(why) => notes.push(why),
     }
     Report {
         workload: "memory".into(),
@@ -204,6 +204,12 @@ impl Measured for Report {
                 text,
                 "{what:<24} at most {at_most:>5}  {measured:>9.4}  {}",
                 verdict(valid.then_some(measured <= at_most))
+            );
+        }
+        if report.keys < WORTH {
+            let _ = writeln!(
+                text,
+                "Fewer than {WORTH} keys: what there is once weighs; these verdicts claim nothing."
             );
         }
         text

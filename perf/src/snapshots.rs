@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
 use crate::cli::SnapshotOptions;
-use crate::client_go::{self, ClientGo, Figures};
 use crate::machine::{Disturbance, Machine, Watch};
+use crate::outside::{Figures, Outside};
 use crate::process::{self, Measured, Result};
 use crate::report::{caveat, heading};
 use crate::stats::Estimate;
@@ -55,10 +55,12 @@ struct Report {
     void: Vec<String>,
 }
 
-/// What the program in Go prints. It has no drops.
+/// What a program outside prints.
 #[derive(Deserialize)]
-struct OfGo {
+struct OfOutside {
     snapshot: f64,
+    /// Nothing is dropped in Go.
+    drop: Option<f64>,
     scan: f64,
     hit: f64,
     miss: f64,
@@ -70,7 +72,7 @@ struct OfGo {
 enum Place {
     Store(usize),
     Plain,
-    ClientGo,
+    Outside(usize),
 }
 
 /// One figure of one store with so many keys.
@@ -116,12 +118,19 @@ impl Report {
         self.add_all(keys, block, store, &figures, &written.each_ref().map(|it| it.ns), violations);
     }
 
-    fn add_go(&mut self, keys: usize, block: usize, run: Figures<OfGo>) {
-        let Figures { figures: OfGo { snapshot, scan, hit, miss, written }, go, violations } = run;
-        let figures = [(SNAPSHOT, snapshot), (SCAN, scan), (HIT, hit), (MISS, miss)];
-        self.add_all(keys, block, client_go::ID, &figures, &written, &violations);
-        let note = format!("{}: its thread-safe store, {go}; a snapshot is List().", client_go::ID);
-        self.note(note);
+    fn add_outside(&mut self, keys: usize, block: usize, id: &str, run: Figures<OfOutside>) {
+        let Figures { figures, version, violations } = run;
+        let OfOutside { snapshot, drop, scan, hit, miss, written } = figures;
+        let figures = [
+            (SNAPSHOT, Some(snapshot)),
+            (DROP, drop),
+            (SCAN, Some(scan)),
+            (HIT, Some(hit)),
+            (MISS, Some(miss)),
+        ];
+        let figures: Vec<_> = figures.into_iter().filter_map(|(what, ns)| Some((what, ns?))).collect();
+        self.add_all(keys, block, id, &figures, &written, &violations);
+        self.note(format!("{id}: the store of {version}, in a process of its own, with its own allocator."));
     }
 
     fn add_all(
@@ -175,7 +184,7 @@ impl Report {
 }
 
 fn measure(options: &SnapshotOptions) -> Report {
-    let client_go = ClientGo::build(options.client_go);
+    let built = [Outside::client_go(options.client_go), Outside::kube(options.kube)];
     let watch = Watch::begin();
     let mut random = SmallRng::seed_from_u64(options.seed);
     let progress = progress(options);
@@ -190,29 +199,39 @@ fn measure(options: &SnapshotOptions) -> Report {
         notes: Vec::new(),
         void: Vec::new(),
     };
-    if let Err(why) = &client_go {
-        report.note(client_go::left_out(why));
+    let mut outside = Vec::new();
+    for built in built {
+        match built {
+            Ok(built) => outside.push(built),
+            Err(why) => report.note(why),
+        }
     }
     for &count in &options.keys {
         let (keys, absent) = (KeySet::new(count, options.seed), KeySet::absent(count, options.seed));
         let elsewhere = Plain::filled(&keys);
         // So that rows stand in the order of the options, whatever the blocks'.
         let mut measured: Vec<Vec<OfStore>> = options.stores.iter().map(|_| Vec::new()).collect();
-        let (mut plain, mut of_go) = (Vec::new(), Vec::new());
+        let mut plain = Vec::new();
+        let mut of_outside: Vec<Vec<_>> = outside.iter().map(|_| Vec::new()).collect();
         let mut order: Vec<Place> = (0..options.stores.len()).map(Place::Store).collect();
         order.push(Place::Plain);
-        order.extend(client_go.is_ok().then_some(Place::ClientGo));
+        order.extend((0..outside.len()).map(Place::Outside));
         for _ in 0..options.blocks {
             order.shuffle(&mut random);
             for place in &order {
-                match (*place, &client_go) {
-                    (Place::Store(number), _) => {
+                match *place {
+                    Place::Store(number) => {
                         let store: &Entry = options.stores[number];
                         progress.set_message(format!("{count} keys, {}", store.id));
                         measured[number].push((store.measure)(&options.plan, &keys, &absent, &elsewhere));
                     }
-                    (Place::ClientGo, Ok(go)) => of_go.push(go.run(&arguments(options, count))),
-                    _ => plain.push(readers::scan_ns(&Plain::filled(&keys), options.plan.scanned)),
+                    Place::Plain => {
+                        plain.push(readers::scan_ns(&Plain::filled(&keys), options.plan.scanned));
+                    }
+                    Place::Outside(number) => {
+                        progress.set_message(format!("{count} keys, {}", outside[number].id));
+                        of_outside[number].push(outside[number].run(&arguments(options, count)));
+                    }
                 }
                 progress.inc(1);
             }
@@ -223,10 +242,12 @@ fn measure(options: &SnapshotOptions) -> Report {
             }
             report.push(count, SCAN, PLAIN, Some(ns));
         }
-        for (block, run) in of_go.into_iter().enumerate() {
-            match run {
-                Ok(run) => report.add_go(count, block, run),
-                Err(why) => report.void.push(format!("{}, {count} keys: {why}", client_go::ID)),
+        for (Outside { id, .. }, runs) in outside.iter().zip(of_outside) {
+            for (block, run) in runs.into_iter().enumerate() {
+                match run {
+                    Ok(run) => report.add_outside(count, block, id, run),
+                    Err(why) => report.void.push(format!("{id}, {count} keys, block {block}: {why}")),
+                }
             }
         }
     }
@@ -235,22 +256,24 @@ fn measure(options: &SnapshotOptions) -> Report {
     report
 }
 
-/// For the program in Go.
-fn arguments(options: &SnapshotOptions, keys: usize) -> Vec<String> {
+/// For a program outside.
+fn arguments(options: &SnapshotOptions, keys: usize) -> String {
     let SnapshotOptions { plan, seed, .. } = options;
     let (snapshots, scanned, time) = (plan.snapshots, plan.scanned, plan.time.as_micros());
-    let arguments =
-        format!("store -keys {keys} -seed {seed} -snapshots {snapshots} -scanned {scanned} -time {time}us");
-    arguments.split(' ').map(String::from).collect()
+    format!("store -keys {keys} -seed {seed} -snapshots {snapshots} -scanned {scanned} -time {time}us")
 }
 
 /// On standard error, and only where somebody watches.
 fn progress(options: &SnapshotOptions) -> ProgressBar {
     let SnapshotOptions { keys, blocks, stores, .. } = options;
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} · {eta} left · {msg}");
-    ProgressBar::new((keys.len() * blocks * (stores.len() + 1 + usize::from(options.client_go))) as u64)
-        .with_style(style.expect("a valid template"))
-        .with_prefix(Allocator::current().name())
+    ProgressBar::new(
+        (keys.len()
+            * blocks
+            * (stores.len() + 1 + usize::from(options.client_go) + usize::from(options.kube))) as u64,
+    )
+    .with_style(style.expect("a valid template"))
+    .with_prefix(Allocator::current().name())
 }
 
 impl Measured for Report {
@@ -286,7 +309,6 @@ impl Measured for Report {
             text.push('\n');
         }
         self.notes.iter().for_each(|note| _ = writeln!(text, "{note}"));
-        text.push_str("kube-runtime's store is left out: see perf/README.md.\n");
         self.void.iter().for_each(|void| _ = writeln!(text, "VOID: {void}"));
         text.push_str(caveat(self.disturbance));
         text

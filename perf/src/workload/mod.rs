@@ -21,7 +21,7 @@ use rand::seq::SliceRandom;
 /// Shared between all changes of the key, as an informer would.
 pub type Key = Arc<str>;
 /// New for every change: 80 bytes, 96 in an `Arc`. It says what the checks must know.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Object {
     pub producer: u32,
     /// Number of the key in its [`KeySet`].

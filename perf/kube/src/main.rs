@@ -1,0 +1,135 @@
+//! kube-runtime's store as one of the laboratory's: the same workload and checks, in a process of its own.
+//!
+//! One run, with the arguments of the program in Go (`../go`): `store -keys N -seed N -snapshots N -scanned N -time Nus`. Its
+//! figures go to standard output as JSON.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delta_fifo_perf::stores::{Entry, Measured, Plain, Plan, Snapshot, Store};
+use delta_fifo_perf::workload::{Key, KeySet, Object};
+use kube_runtime::reflector::store::{Store as Reader, Writer};
+use kube_runtime::reflector::{Lookup, ObjectRef};
+use kube_runtime::watcher::Event;
+use parking_lot::Mutex;
+
+/// An object that says its name and namespace and has nothing else of a resource, which is in the store's favour.
+#[derive(Clone)]
+struct Named {
+    key: Key,
+    object: Object,
+}
+
+/// Keys are `namespace/name`.
+fn split(key: &Key) -> (&str, &str) {
+    key.split_once('/').expect("a key has a namespace")
+}
+
+impl Lookup for Named {
+    type DynamicType = ();
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Named".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "named".into()
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        Some(split(&self.key).1.into())
+    }
+
+    fn namespace(&self) -> Option<Cow<'_, str>> {
+        Some(split(&self.key).0.into())
+    }
+
+    fn resource_version(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    fn uid(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+}
+
+struct Kube {
+    writer: Mutex<Writer<Named>>,
+    reader: Reader<Named>,
+}
+
+impl Store for Kube {
+    type Snapshot = State;
+
+    fn filled(keys: &KeySet) -> Self {
+        let writer = Writer::new(());
+        let store = Self { reader: writer.as_reader(), writer: Mutex::new(writer) };
+        (0..keys.len()).for_each(|number| store.write(keys.key(number), Object::new(0, number as u32, 1)));
+        store
+    }
+
+    fn write(&self, key: &Key, object: Object) {
+        let event = Event::Apply(Named { key: key.clone(), object });
+        self.writer.lock().apply_watcher_event(&event);
+    }
+
+    fn snapshot(&self) -> State {
+        State(self.reader.state())
+    }
+
+    fn get_with<R>(&self, key: &Key, f: impl FnOnce(&Object) -> R) -> Option<R> {
+        let (namespace, name) = split(key);
+        let named = self.reader.get(&ObjectRef::new(name).within(namespace))?;
+        Some(f(&named.object))
+    }
+}
+
+/// All that is in the store.
+struct State(Vec<Arc<Named>>);
+
+impl Snapshot for State {
+    fn scan(&self, mut see: impl FnMut(&Key, &Object)) {
+        self.0.iter().for_each(|named| see(&named.key, &named.object));
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |name: &str| -> Result<usize, Box<dyn Error>> {
+        let place =
+            arguments.iter().position(|argument| argument == name).ok_or(format!("{name} N is missing"))?;
+        Ok(arguments.get(place + 1).ok_or("a number is missing")?.trim_end_matches("us").parse()?)
+    };
+    let (count, seed) = (number("-keys")?, number("-seed")? as u64);
+    let plan = Plan {
+        snapshots: number("-snapshots")?,
+        scanned: number("-scanned")?,
+        time: Duration::from_micros(number("-time")? as u64),
+    };
+    let (keys, absent) = (KeySet::new(count, seed), KeySet::absent(count, seed));
+    let entry = Entry::new::<Kube>("kube", "kube-runtime's store");
+    let Measured { times, hits, misses, written, violations } =
+        (entry.measure)(&plan, &keys, &absent, &Plain::filled(&keys));
+    let figures = serde_json::json!({
+        "snapshot": times.snapshot,
+        "drop": times.drop,
+        "scan": times.scan,
+        "hit": hits.ns,
+        "miss": misses.ns,
+        "written": written.map(|written| written.ns),
+        "version": "kube-runtime 5",
+        "violations": violations,
+    });
+    println!("{figures}");
+    Ok(())
+}
