@@ -132,6 +132,11 @@
 //!   table, one state more, and none of what two tables need: a look at the record between search and insertion, facts that are
 //!   made void afterwards, a tombstone that may come to nothing, an order of looks in sweeps and deletions.
 //!
+//! What a call touches of a key lies in one line of 64 bytes (word, links of the table, version, key); the rest beside it, in 24 bytes
+//! that marks, replaces and delays touch. Links and orders of the table have 32 bits, and a cell has no memory that leads to its
+//! pool, as its address does. Before, an entry took 128 bytes, the head of an object 48 (32 now), a bucket 8 (4 now): producers take 12 to 17 %
+//! less time since, pops 6 % more (one thread at a time, 100,000 keys).
+//!
 //! What made the difference besides:
 //!
 //! - free slots in two lists, one to take from and one to give to: producer and consumer no longer pass one head to and fro;

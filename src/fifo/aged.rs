@@ -11,6 +11,9 @@
 //!   came, ever; `gone`, how many were taken out. A handle is counted before it is put there, and whoever put it there looks at
 //!   its key again after a fence: it sees the end of every snapshot that has not seen its handle.
 //!
+//! Who has counted one out and finds the line empty, as whoever counted it in is not there yet, counts it in again; in between others
+//! may find nothing due, and leave it to the next call.
+//!
 //! A thread that is stopped with a handle in its hands keeps the old versions of that key from being found, until it goes on or
 //! the key changes.
 

@@ -222,7 +222,7 @@ impl Version {
         debug_assert_ne!(since, NO_STAMP, "V4");
         pause_point("version: about to be decided");
         if is_last && !(existed && epochs.is_watched(since, stamp)) {
-            // Release: who finds the old one's cell recycled finds this link changed.
+            // Release: who finds the old one's cell recycled finds this link changed, as its reference is let go of after this.
             older(new).store(0, Ordering::Release);
             let old = chain::take_lent_version(lent);
             let old = (!planted("the version before is forgotten")).then_some(old);
