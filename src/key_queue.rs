@@ -126,6 +126,9 @@ impl<const N: usize> Room<N> {
 /// Cells of a segment.
 pub(crate) const CELLS: usize = if cfg!(delta_fifo_loom) { 4 } else { 1024 };
 
+/// The same of a line in which there is little at most times.
+pub(crate) const FEW: usize = if cfg!(delta_fifo_loom) { 4 } else { 128 };
+
 /// How often a pop looks at a cell that is reserved but empty before it poisons it.
 const PATIENCE: u32 = if cfg!(delta_fifo_loom) {
     0

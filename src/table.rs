@@ -63,8 +63,8 @@
 //! bucket in the list, it leaves the bucket's nodes to be reached from the one it splits: a longer way until it goes on, for
 //! one bucket. A count that cannot double for want of memory stays, and ways get longer.
 //!
-//! Expected time is constant: there are about as many buckets as nodes at the most that there ever were, 4 bytes each, kept
-//! until the table is dropped.
+//! Expected time is constant: there are two buckets for three nodes, or up to four, by the most nodes that there ever were; 4 bytes
+//! each, kept until the table is dropped.
 
 mod directory;
 mod link;
@@ -187,7 +187,7 @@ impl Table {
             let place: Place<'_> = list.search(start, order, &mut eq)?;
             if place.passed > LONG {
                 // Before the node is linked, as it may panic (I7).
-                if len.take().is_some_and(|len| len() > self.buckets()) {
+                if len.take().is_some_and(|len| len() > self.buckets() / 2 * 3) {
                     self.grow();
                 }
             }

@@ -17,7 +17,7 @@
 //! A thread that is stopped with a handle in its hands keeps the old versions of that key from being found, until it goes on or
 //! the key changes.
 
-use crate::key_queue::{KeyQueue, OutOfMemory, Room};
+use crate::key_queue::{FEW, KeyQueue, OutOfMemory, Room};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
@@ -25,7 +25,7 @@ use crate::sync::{pause_point, planted};
 use super::lines::{At, no_memory};
 
 pub(super) struct Aged {
-    line: KeyQueue,
+    line: KeyQueue<FEW>,
     came: AtomicU64,
     gone: AtomicU64,
     goal: AtomicU64,

@@ -1,7 +1,7 @@
 //! The lines in which keys stand: the first, the background line, and keys that were given back by a pop that came to
 //! nothing. What stands in them are handles; whether one is still good is said by the entry's word.
 
-use crate::key_queue::{Handle, KeyQueue, OutOfMemory, Room};
+use crate::key_queue::{FEW, Handle, KeyQueue, OutOfMemory, Room};
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::epoch::Guard;
@@ -50,7 +50,7 @@ pub(super) struct Lines {
     /// Keys of pops that panicked: they keep their place, before all others. Rare, so a line of its own is asked only
     /// if this says that there is something in it.
     front_len: CachePadded<AtomicUsize>,
-    front: KeyQueue,
+    front: KeyQueue<FEW>,
 }
 
 struct Background {
@@ -72,7 +72,7 @@ impl Lines {
                 before: AtomicUsize::new(0),
             }),
             front_len: CachePadded::new(AtomicUsize::new(0)),
-            front: line(),
+            front: KeyQueue::new().unwrap_or_else(|OutOfMemory| no_memory()),
         }
     }
 

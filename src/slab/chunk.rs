@@ -25,7 +25,7 @@ struct Header {
 }
 
 /// A chunk of small slots is so long at the most.
-const BYTES: usize = 16_384;
+const BYTES: usize = 8_192;
 
 /// What is known of chunks of these slots.
 pub(super) struct Chunk<T>(PhantomData<T>);
