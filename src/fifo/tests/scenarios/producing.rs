@@ -94,7 +94,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "add, of so many keys that the table grows",
         prepare: |world| {
-            (10..18).for_each(|name| _ = world.add(name));
+            (10..22).for_each(|name| _ = world.add(name));
             Prepared::default()
         },
         call: |world, _| _ = world.add(KEY),
