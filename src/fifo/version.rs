@@ -277,22 +277,13 @@ impl Version {
                     (until, is_newest) = (since, false);
                     continue;
                 }
-                let its = if planted("what is taken out is not marked") {
-                    older(held.head()).load(Ordering::Acquire)
-                } else {
-                    // AcqRel: takes over, and passes on, what the link publishes.
-                    older(held.head()).fetch_or(MARKED, Ordering::AcqRel)
-                };
-                pause_point("trim: marked");
-                let publish = weaken("a link is exchanged relaxed", Ordering::AcqRel);
-                // AcqRel: as above. It fails if somebody else has taken the version out, or is taking out the newer one.
-                let taken = place.compare_exchange(link, its & INDEX, publish, Ordering::Relaxed);
+                let taken = take_out(objects, place, link, at, &held);
                 garbage.extend([held]);
-                if taken.is_err() {
+                let Some(taken) = taken else {
                     garbage.extend([newer]);
                     continue 'newest;
-                }
-                garbage.extend([chain::take_version(objects, at)]);
+                };
+                garbage.extend([taken]);
             }
         }
     }
@@ -329,6 +320,27 @@ impl Version {
             Some(version)
         })
     }
+}
+
+/// V6: the version at an index, which `place` leads to. None if somebody else has taken it out, or is taking out the one before.
+fn take_out<V>(
+    objects: &Objects<V>,
+    place: &AtomicU32,
+    link: u32,
+    at: Index,
+    version: &Object<V>,
+) -> Option<Object<V>> {
+    let its = if planted("what is taken out is not marked") {
+        older(version.head()).load(Ordering::Acquire)
+    } else {
+        // AcqRel: takes over, and passes on, what the link publishes.
+        older(version.head()).fetch_or(MARKED, Ordering::AcqRel)
+    };
+    pause_point("trim: marked");
+    let publish = weaken("a link is exchanged relaxed", Ordering::AcqRel);
+    // AcqRel: as above.
+    let taken = place.compare_exchange(link, its & INDEX, publish, Ordering::Relaxed);
+    taken.is_ok().then(|| chain::take_version(objects, at))
 }
 
 /// A version that a reader holds on its way. If it is the last to do so, a consumer drops the object.
