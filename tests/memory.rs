@@ -1,0 +1,122 @@
+//! Memory comes back: what fresh keys take once, later ones use again. All allocations of the process are counted.
+//!
+//! `DELTA_FIFO_FRESH_KEYS` says how many keys go through (in the default run few enough for a debug build).
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+
+use delta_fifo::{Builder, Compression, DeltaFifo, DeltaQueue, KnownView};
+
+struct Counting;
+
+/// Bytes that are allocated and not freed.
+static ALIVE: AtomicIsize = AtomicIsize::new(0);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is the system's; only counts are added.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALIVE.fetch_add(layout.size() as isize, Relaxed);
+        CALLS.fetch_add(1, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        ALIVE.fetch_sub(layout.size() as isize, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One test at a time: they count the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alive() -> isize {
+    ALIVE.load(Relaxed)
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
+}
+
+/// Keys that are known at a time.
+const KNOWN: usize = 1_000;
+
+/// Each key comes, changes, goes, and is forgotten, while `KNOWN` others are known.
+fn churn(queue: &DeltaFifo<u64, [u64; 4]>, keys: std::ops::Range<u64>, known: &mut VecDeque<u64>) {
+    let pop = || queue.try_pop().expect("it is in line").done();
+    for key in keys {
+        queue.add(key, [key; 4]).unwrap();
+        queue.update(key, [key; 4]).unwrap();
+        pop();
+        known.push_back(key);
+        if known.len() > KNOWN {
+            queue.delete_key(known.pop_front().expect("there are some")).unwrap();
+            pop();
+        }
+    }
+}
+
+#[test]
+fn fresh_keys_use_what_older_ones_have_left() {
+    let _alone = ALONE.lock();
+    let queue = DeltaFifo::<u64, [u64; 4]>::new();
+    let mut known = VecDeque::with_capacity(2 * KNOWN);
+    let keys = number("DELTA_FIFO_FRESH_KEYS", 200_000);
+    let warm = 50_000;
+    churn(&queue, 0..warm, &mut known);
+    let before = alive();
+    let (mut least, mut most) = (before, before);
+    for tenth in 0..10 {
+        let from = warm + keys / 10 * tenth;
+        churn(&queue, from..from + keys / 10, &mut known);
+        (least, most) = (least.min(alive()), most.max(alive()));
+    }
+    assert_eq!(queue.known().len(), KNOWN);
+    // What waits for a grace period comes and goes: a segment of the line or two, and the collector's bags.
+    let wobble = 128 * 1024;
+    assert!(most - least < wobble, "from {least} to {most} bytes, of {keys} keys that came and went");
+}
+
+/// However often keys change while nobody takes them, memory is bounded by their number.
+#[test]
+fn under_latest_memory_is_bounded_by_the_keys() {
+    let _alone = ALONE.lock();
+    let queue: DeltaFifo<u64, [u64; 4]> = Builder::new().compression(Compression::Latest).build();
+    let lap = || {
+        for key in 0..KNOWN as u64 {
+            queue.update(key, [key; 4]).unwrap();
+        }
+    };
+    // Until each shard has merged away what it keeps for a consumer to drop.
+    (0..200).for_each(|_| lap());
+    let before = alive();
+    (0..number("DELTA_FIFO_FRESH_KEYS", 200_000) / KNOWN as u64).for_each(|_| lap());
+    assert_eq!(alive(), before);
+    assert_eq!(queue.pending_len(), KNOWN);
+}
+
+/// Warm, a change and a pop allocate nothing, but for every thousandth: a segment of the line, and what the collector notes
+/// when an old one goes.
+#[test]
+fn a_change_and_its_pop_allocate_nothing() {
+    let _alone = ALONE.lock();
+    let queue = DeltaFifo::<u64, [u64; 4]>::new();
+    let lap = || {
+        for key in 0..KNOWN as u64 {
+            queue.update(key, [key; 4]).unwrap();
+            queue.try_pop().unwrap().done();
+        }
+    };
+    (0..20).for_each(|_| lap());
+    let before = CALLS.load(Relaxed);
+    (0..100).for_each(|_| lap());
+    let calls = CALLS.load(Relaxed) - before;
+    assert!(calls <= 300, "{calls} calls of the allocator for 100,000 changes");
+}
