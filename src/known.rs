@@ -205,7 +205,7 @@ pub trait KnownView<K, V> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.find(key).map(|known| known.object().clone())
+        self.get_with(key, V::clone)
     }
 
     /// Lends the object of a key to `f`, which runs outside every lock. O(1) expected; progress is the view's.
@@ -223,7 +223,7 @@ pub trait KnownView<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.find(key).is_some()
+        self.get_with(key, |_| ()).is_some()
     }
 
     /// How many objects are known. O(1); progress is the view's.
@@ -237,6 +237,11 @@ pub trait KnownView<K, V> {
     /// The known objects in any order, each key at most once. Over a live view the iterator is weakly consistent:
     /// each object is that of some moment during the iteration. O(n); progress is the view's.
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>>;
+
+    /// Lends all known objects to `f`, with their keys: as [`iter`](Self::iter), but without a handle of each.
+    fn for_each(&self, mut f: impl FnMut(&K, &V)) {
+        self.iter().for_each(|known| f(known.key(), known.object()));
+    }
 
     /// The keys, as [`iter`](Self::iter) gives them. O(n); progress is the view's.
     fn keys(&self) -> impl Iterator<Item = KnownKey<K>> {

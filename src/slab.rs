@@ -237,13 +237,19 @@ impl<T: Slot> Slab<T> {
         (self.next.load(Relaxed) - 1).min(MAX) as u32
     }
 
+    /// Whether a slot of this index was ever made.
+    pub(crate) fn has(&self, index: Index) -> bool {
+        index.get() <= self.allocated() && self.rows.has(index)
+    }
+
     /// All slots ever made, but for those of a chunk that is being installed. O(slots ever made).
     pub(crate) fn for_each(&self, mut f: impl FnMut(Index, &T)) {
-        for index in (1..=self.allocated()).filter_map(Index::new) {
-            if self.rows.has(index) {
-                f(index, self.get(index));
-            }
-        }
+        self.indices().for_each(|index| f(index, self.get(index)));
+    }
+
+    /// The indices of the same, in the order in which they lie in memory.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = Index> {
+        (1..=self.allocated()).filter_map(Index::new).filter(|index| self.rows.has(*index))
     }
 
     /// A new slot.

@@ -141,6 +141,14 @@ impl<K, V> Shard<K, V> {
         }
     }
 
+    /// Brings near what is known of the key whose entry is so many places on.
+    pub(super) fn prefetch_known(&self, index: Index, ahead: u32) {
+        let next =
+            index.checked_add(ahead).filter(|next| !cfg!(delta_fifo_loom) && self.entries.slots().has(*next));
+        let known = next.and_then(|next| self.entries.get(next).version.index());
+        known.into_iter().for_each(|known| self.objects.prefetch(known));
+    }
+
     /// Drops keys and objects that consumers have to drop, and recycles their memory. Runs user code: not under a guard.
     pub(super) fn tidy(&self) {
         if self.objects.has_dead() {

@@ -222,3 +222,30 @@ fn a_queue_that_is_dropped_drops_what_it_has_published() {
     drop(mine);
     assert_eq!(Arc::strong_count(&object), 1);
 }
+
+/// By handle and by reference a snapshot shows the same, also where keys have left slots in between.
+#[test]
+fn objects_are_lent_as_they_are_iterated() {
+    let queue = Queue::new();
+    (0..1_000).for_each(|key| set(&queue, key, u64::from(key)));
+    (0..1_000).filter(|key| key % 3 == 0).for_each(|key| remove(&queue, key));
+    let snapshot = queue.snapshot();
+    (0..1_000).for_each(|key| set(&queue, key, 0));
+    (0..1_000).filter(|key| key % 7 == 0).for_each(|key| remove(&queue, key));
+    let expected: BTreeMap<u32, u64> =
+        (0..1_000).filter(|key| key % 3 != 0).map(|key| (key, u64::from(key))).collect();
+    let iterated: BTreeMap<_, _> = snapshot.iter().map(|known| (*known.key(), *known.object())).collect();
+    let (mut lent, mut count) = (BTreeMap::new(), 0);
+    snapshot.for_each(|key, object| {
+        count += 1;
+        lent.insert(*key, *object);
+    });
+    assert_eq!((&iterated, &lent, count, snapshot.len()), (&expected, &expected, 666, 666));
+    assert_eq!(snapshot.get_with(&1, |object| *object), Some(1));
+    let mut live = 0;
+    queue.known().for_each(|key, object| {
+        assert_eq!((*object, key % 7 != 0), (0, true));
+        live += 1;
+    });
+    assert_eq!(live, queue.known().len());
+}

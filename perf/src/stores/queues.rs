@@ -55,8 +55,8 @@ where
 pub struct Shown<V>(V);
 
 impl<V: KnownView<Key, Object>> Snapshot for Shown<V> {
-    fn scan(&self, mut see: impl FnMut(&Key, &Object)) {
-        self.0.iter().for_each(|known| see(known.key(), known.object()));
+    fn scan(&self, see: impl FnMut(&Key, &Object)) {
+        self.0.for_each(see);
     }
 }
 

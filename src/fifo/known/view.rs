@@ -62,14 +62,23 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        let guard = epoch::pin();
+        let (shard, index, object) = self.look_up(key, &guard)?;
+        Some(KnownObject::of_entry(shard.entries.share(index, &guard), object))
+    }
+
+    fn look_up<Q>(&self, key: &Q, guard: &Guard) -> Option<(&Shard<K, V>, Index, Object<V>)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let hash = self.hash(key);
         let shard = &self.core.shards[self.shard_of(hash)];
-        let guard = epoch::pin();
         let entries = &shard.entries;
-        let is_it = |slot: &Slot<K>| key_met(slot, &guard).borrow() == key;
-        let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
+        let is_it = |slot: &Slot<K>| key_met(slot, guard).borrow() == key;
+        let index = shard.table.find(entries.slots(), hash, is_it, guard)?;
         let object = entries.get(index).version.object(&shard.objects, &self.core.epochs)?;
-        Some(KnownObject::of_entry(entries.share(index, &guard), object))
+        Some((shard, index, object))
     }
 
     pub(in crate::fifo) fn known_view(&self) -> FifoKnown<'_, K, V, S> {
@@ -96,6 +105,19 @@ where
                 self.queue.stored(keys.find(|stored| stored.key.borrow() == key)?.key)
             }
         }
+    }
+
+    fn get_with<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if !self.queue.keeps_known() {
+            return self.find(key).map(|known| f(known.object()));
+        }
+        // Without a handle of the key; and `f`, which may take long, under no guard.
+        let object = self.queue.look_up(key, &epoch::pin()).map(|(_, _, object)| object);
+        object.map(|object| f(&object))
     }
 
     fn len(&self) -> usize {
