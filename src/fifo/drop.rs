@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::delta::Object;
 use crate::sync::Arc as Shared;
-use crate::sync::{epoch, planted};
+use crate::sync::{epoch, pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{self, Facts};
@@ -37,6 +37,7 @@ impl<K, V> Core<K, V> {
                 if word.state() == State::Retired {
                     return;
                 }
+                pause_point("leave: at an entry");
                 // Fails never: what sweeps change are words without facts.
                 let facts = match word.newest() {
                     Some(_) if entry.drain(word, word.drained()) => {
@@ -59,7 +60,10 @@ impl<K, V> Core<K, V> {
                         );
                     }
                 }
-                drop_each(facts, entry.take_legacy(), objects, panics);
+                // At rest there is nothing left to anybody; and who sweeps may have retired the entry by now, and use its link.
+                let is_at_rest = word.state() == State::Idle && !planted("a key at rest has left something");
+                let legacy = if is_at_rest { Legacy::default() } else { entry.take_legacy() };
+                drop_each(facts, legacy, objects, panics);
             });
         }
     }

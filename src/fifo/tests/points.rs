@@ -28,8 +28,9 @@ const NOW_AND_THEN: [&str; 12] = [
 ];
 
 /// Why no call is stopped there.
-const NOT_HERE: [(&str, &str); 4] = [
+const NOT_HERE: [(&str, &str); 5] = [
     ("close: counted", "the drop of the queue: nobody else has it"),
+    ("leave: at an entry", "the drop of the queue, which a test of its own stops"),
     ("give: closed", "an object that is dropped after its queue: nobody else has that"),
     (
         "notify: claimed a spinning one",

@@ -9,9 +9,10 @@ use crate::fifo::entry::Entries;
 use crate::fifo::epochs::{Epochs, Moment};
 use crate::fifo::limbo::Limbo;
 use crate::fifo::version::{Installed, Version};
+use crate::queue::DeltaQueue;
 use crate::slab::Index;
 use crate::sync::epoch;
-use crate::sync::stopped::{Gate, stop_me_at};
+use crate::sync::stopped::{Gate, stop_me_at, stop_me_at_passage};
 
 use super::stopped::{arrives, go_on};
 
@@ -187,6 +188,35 @@ fn v3_a_cell_that_comes_back_is_as_good() {
         assert_eq!(known.version.index(), cell, "the same cell");
     });
     assert_eq!(read, Some(2));
+}
+
+/// The queue goes, and its thread stops at a key that is known no more, and that a snapshot still shows; which ends then.
+#[test]
+fn e9_a_key_goes_with_its_snapshot_while_its_queue_goes() {
+    let queue: crate::DeltaFifo<u32, Arc<()>> = crate::Builder::new().shards(1).build();
+    let object = Arc::new(());
+    for key in 1..=3 {
+        queue.add(key, Arc::clone(&object)).expect("it is open");
+        queue.pop().expect("it is in line").done();
+    }
+    let snapshot = queue.snapshot();
+    for key in 1..=3 {
+        queue.delete_key(key).expect("it is open");
+        queue.pop().expect("it is in line").done();
+    }
+    let gate = Gate::new();
+    let dropping = std::thread::spawn({
+        let gate = gate.clone();
+        move || {
+            stop_me_at_passage("leave: at an entry", 1, &gate);
+            drop(queue);
+        }
+    });
+    assert!(arrives(&dropping, &gate));
+    // The keys are retired, each linked to the one before.
+    drop(snapshot);
+    go_on(dropping, &gate);
+    assert_eq!(Arc::strong_count(&object), 1);
 }
 
 /// What the queue's documentation says of memory that waits for a stopped thread.
