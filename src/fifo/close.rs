@@ -66,6 +66,11 @@ impl Closing {
         self.sealed.load(Ordering::Acquire)
     }
 
+    /// Closed, but calls from before may be on their way still.
+    pub(super) fn is_sealing(&self) -> bool {
+        self.is_closed() && !self.is_sealed()
+    }
+
     pub(super) fn is_discarding(&self) -> bool {
         // Acquire: pairs with `close_and_discard` (Release).
         self.discarding.load(Ordering::Acquire)

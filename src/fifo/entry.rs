@@ -34,8 +34,8 @@
 //!   or meets it Retired; the one that retired it hands it to the limbo once it is unlinked, under a guard that is older.
 //!   Its slot, and its key, change only after a grace period. So whoever met an entry under a guard, or holds its tenure,
 //!   can read its key.
-//! - **E7, numbers.** `settled` only rises while the entry lives, and before a lease takes facts while a replace is open, it
-//!   is raised to the largest number among them. So whoever reads the newest fact's numbers and `settled`, and then wins a
+//! - **E7, numbers.** `settled` only rises while the entry lives, and before a lease takes facts while a replace is open, or calls
+//!   of one that a close has cut may be on their way, it is raised to the largest number among them. So whoever reads the newest fact's numbers and `settled`, and then wins a
 //!   compare-and-swap of the word it read, has missed no change. As long as a replace may ask, the entry stays; so if
 //!   there is none, and one is inserted for an item of the list, no change has been missed either. (Traps: the number in the word
 //!   alone wraps; raised after the lease began it comes too late for a replace that looks in between.)

@@ -29,9 +29,14 @@ impl<K, V> Core<K, V> {
         if oldest != u64::MAX && (!self.keeps_known || entry.settled() >= 2 * oldest) {
             return true;
         }
-        // A close ends streams whose calls may be on their way still, until it is sealed.
-        let is_sealing = oldest == u64::MAX && self.closing.is_closed() && !self.closing.is_sealed();
-        is_sealing || entry.version.has_older(&shard.objects)
+        oldest == u64::MAX && self.is_listing() || entry.version.has_older(&shard.objects)
+    }
+
+    /// Whether a call may ask for the numbers of keys: of an open replace, or of one that a close has cut whose calls may be on
+    /// their way still.
+    pub(super) fn is_listing(&self) -> bool {
+        self.replaces.oldest_open() != u64::MAX
+            || self.closing.is_sealing() && !planted("a close cuts calls off")
     }
 
     /// Whether an entry with this word stays only because it is asked for (E9).

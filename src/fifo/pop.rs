@@ -240,9 +240,8 @@ where
             if from_background && !word.is_background() && word.state() == word::State::Queued {
                 return None; // it has moved to the first line, and stands there
             }
-            let is_listing = self.core.replaces.oldest_open() != u64::MAX;
             let late = planted("a lease raises too late");
-            let grip = if is_listing && !late { shard.raise_settled(entry, word) } else { Ok(None) };
+            let grip = if self.core.is_listing() && !late { shard.raise_settled(entry, word) } else { Ok(None) };
             let Ok(grip) = grip else { continue };
             pause_point("lease: before the exchange");
             let Some(tenure) = entry.begin(at.index, word, leased) else { continue };

@@ -1,5 +1,6 @@
 //! What a test of the public face cannot reach: threads that stop between two steps, and the parts by themselves.
 
+mod closing;
 mod facts;
 mod lines;
 mod points;

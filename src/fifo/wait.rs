@@ -74,7 +74,7 @@ where
 
     /// How long a consumer may sleep: a delay may end, or a seal come, for which nobody wakes it.
     fn sleep_until(&self, deadline: Deadline) -> Deadline {
-        let sealing = self.core.closing.is_closed() && !self.core.closing.is_sealed();
+        let sealing = self.core.closing.is_sealing();
         let poll = sealing.then(|| Instant::now() + SEAL_POLL);
         let until = deadline.or_at(self.delays.earliest());
         until.or_at(poll)
@@ -166,7 +166,7 @@ where
     /// Being drained needs the seal, for which nobody wakes anybody.
     fn seal_poll(&self, awaited: Awaited) -> Option<Instant> {
         let waits =
-            awaited == Awaited::Drained && self.core.closing.is_closed() && !self.core.closing.is_sealed();
+            awaited == Awaited::Drained && self.core.closing.is_sealing();
         waits.then(|| Instant::now() + SEAL_POLL)
     }
 
