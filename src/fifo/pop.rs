@@ -241,7 +241,8 @@ where
                 return None; // it has moved to the first line, and stands there
             }
             let late = planted("a lease raises too late");
-            let grip = if self.core.is_listing() && !late { shard.raise_settled(entry, word) } else { Ok(None) };
+            let grip =
+                if self.core.is_listing() && !late { shard.raise_settled(entry, word) } else { Ok(None) };
             let Ok(grip) = grip else { continue };
             pause_point("lease: before the exchange");
             let Some(tenure) = entry.begin(at.index, word, leased) else { continue };

@@ -165,8 +165,7 @@ where
 
     /// Being drained needs the seal, for which nobody wakes anybody.
     fn seal_poll(&self, awaited: Awaited) -> Option<Instant> {
-        let waits =
-            awaited == Awaited::Drained && self.core.closing.is_sealing();
+        let waits = awaited == Awaited::Drained && self.core.closing.is_sealing();
         waits.then(|| Instant::now() + SEAL_POLL)
     }
 
