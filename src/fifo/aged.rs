@@ -65,8 +65,13 @@ impl Aged {
     }
 
     pub(super) fn is_due(&self) -> bool {
+        self.due() > 0
+    }
+
+    /// How many keys are to be looked at.
+    pub(super) fn due(&self) -> u64 {
         // Relaxed, both: a hint.
-        self.gone.load(Ordering::Relaxed) < self.goal.load(Ordering::Relaxed)
+        self.goal.load(Ordering::Relaxed).saturating_sub(self.gone.load(Ordering::Relaxed))
     }
 
     /// A key that is to be looked at, if one is. G1: the caller takes its flag off.

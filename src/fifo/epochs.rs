@@ -15,7 +15,7 @@
 //!
 //! A snapshot takes place at the exchange that ends its epoch.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::map::Map;
 use crate::sync::{CachePadded, fence_after_rmw, pause_point, planted};
 
@@ -45,13 +45,14 @@ struct Hot {
     now: AtomicU64,
     /// How many moments are watched, at least.
     watchers: AtomicU64,
-    /// A version was installed since this was last taken back.
-    moved: AtomicBool,
+    /// The latest epoch of which a version was installed.
+    newest_stamp: AtomicU64,
 }
 
 impl Epochs {
     pub(super) fn new() -> Self {
-        let hot = Hot { now: AtomicU64::new(1), watchers: AtomicU64::new(0), moved: AtomicBool::new(false) };
+        let hot =
+            Hot { now: AtomicU64::new(1), watchers: AtomicU64::new(0), newest_stamp: AtomicU64::new(0) };
         Epochs { hot: CachePadded::new(hot), tickets: AtomicU64::new(0), watched: Map::new() }
     }
 
@@ -113,23 +114,16 @@ impl Epochs {
     }
 
     /// A version was installed, and stamped.
-    pub(super) fn note_move(&self) {
-        // Relaxed, both: who has stamped the version with a later epoch than that of a published snapshot has seen that it was
-        // taken back before that epoch ended. Mostly it is set, and the line stays shared.
-        if !self.hot.moved.load(Ordering::Relaxed) {
-            self.hot.moved.store(true, Ordering::Relaxed);
+    pub(super) fn note_stamp(&self, stamp: u64) {
+        // Relaxed, both: it only rises, and who reads it late is late. Once in an epoch it is written, else the line stays shared.
+        if self.hot.newest_stamp.load(Ordering::Relaxed) < stamp {
+            self.hot.newest_stamp.fetch_max(stamp, Ordering::Relaxed);
         }
     }
 
-    /// Whether a version may have been installed since the last call of `forget_moves`.
-    pub(super) fn has_moved(&self) -> bool {
+    /// The latest epoch of which a version was installed: a snapshot of that epoch, or of a later one, shows all there is.
+    pub(super) fn newest_stamp(&self) -> u64 {
         // Relaxed: as far as it got.
-        self.hot.moved.load(Ordering::Relaxed)
-    }
-
-    /// Before an epoch is ended.
-    pub(super) fn forget_moves(&self) {
-        // Relaxed: published by the exchange that ends the epoch.
-        self.hot.moved.store(false, Ordering::Relaxed);
+        self.hot.newest_stamp.load(Ordering::Relaxed)
     }
 }

@@ -132,8 +132,8 @@ where
         let mut at = 0;
         while at < offers.len() {
             let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: Vec::new() };
-            let end = offers.len().min(at + STRETCH);
-            for offer in &offers[at..end] {
+            let (begin, end) = (at, offers.len().min(at + STRETCH));
+            for offer in &offers[begin..end] {
                 self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
             }
             let mut ask = false;
@@ -151,7 +151,7 @@ where
             if ask {
                 self.ask_for(&mut offers[at]);
             }
-            for offer in &offers[..at] {
+            for offer in &offers[begin..at] {
                 self.tidy_if_left_alone(offer.hash);
             }
         }

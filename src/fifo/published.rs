@@ -2,8 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - **B1, moved.** `Epochs::has_moved` is taken back before the snapshot is taken. So a version that is not in it finds that
-//!   taken back, and says so again (its installer looks after it has stamped it).
+//! - **B1, moved.** Something has changed since a snapshot was taken if a version was stamped with a later epoch than its own.
 //! - **B2, forward.** A snapshot is published only in place of an older one.
 //! - **B3, nobody waits.** Whoever finds the snapshot too old notes the time, and takes a new one. Others are handed the old one
 //!   until then; and if that thread is stopped, the next one tries after the same time again.
@@ -50,15 +49,18 @@ impl<K, V, S> Publishing<K, V, S> {
         Publishing { latest: ArcSwapOption::empty(), every, start: Instant::now(), tried: AtomicU64::new(0) }
     }
 
-    /// The published one. `moved`: whether anything has changed since it was taken; `take` takes a new one.
+    /// The published one. `newest`: the latest epoch in which anything has changed; `take` takes a new one.
     pub(super) fn read(
         &self,
-        moved: bool,
+        newest: u64,
         take: impl FnOnce() -> FifoSnapshot<K, V, S>,
     ) -> Published<K, V, S> {
         let latest = self.latest.load();
-        if latest.is_some() && !(moved && self.is_my_turn()) {
-            return Published(latest);
+        match &*latest {
+            // The first counts too, for who comes next.
+            None => _ = self.is_my_turn(),
+            Some(shown) if newest <= shown.epoch() || !self.is_my_turn() => return Published(latest),
+            Some(_) => {}
         }
         drop(latest);
         self.publish(take());

@@ -8,6 +8,7 @@ use crate::sync::{pause_point, planted};
 use super::core::Core;
 use super::epochs::Moment;
 use super::lines::At;
+use super::panics::Panics;
 
 /// So many keys are looked at in one go.
 const STEPS: usize = if cfg!(delta_fifo_loom) { 1 } else { 16 };
@@ -37,7 +38,9 @@ impl<K, V> Core<K, V> {
             let keys = std::iter::from_fn(|| self.aged.take(&guard)).take(steps);
             keys.map(|at| self.look_at(at, &mut garbage, &guard)).count()
         };
-        drop(garbage);
+        let mut panics = Panics::default();
+        garbage.into_iter().for_each(|object| _ = panics.contain(|| drop(object)));
+        panics.go_on();
         looked == steps
     }
 

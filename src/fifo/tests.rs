@@ -5,6 +5,7 @@ mod facts;
 mod lines;
 mod points;
 mod scenarios;
+mod snapshots;
 mod stopped;
 mod version;
 mod witness;

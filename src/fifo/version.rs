@@ -183,7 +183,7 @@ impl Version {
         self.exchange(new);
         pause_point("version: installed");
         let stamp = stamp(head, epochs, true);
-        epochs.note_move();
+        epochs.note_stamp(stamp);
         match before {
             None => Installed { before: None, has_older: false },
             Some(before) => {

@@ -16,6 +16,9 @@ use super::entry::{Entry, MANY};
 use super::shard::{Gone, Shard};
 use super::word::State;
 
+/// So many sweeps does a look make that finds nothing in line, and looks again after each.
+const SWEEPS: usize = 64;
+
 /// Nobody's thread: leases of async consumers wander.
 const NO_THREAD: u32 = 0;
 
@@ -119,8 +122,11 @@ where
 
     fn look<T>(&self, take: impl Fn(u32) -> Option<T>, thread: u32) -> Option<Look<T>> {
         let mut leased = take(thread);
-        // There is time for what snapshots have left.
-        while leased.is_none() && self.core.sweep_if_due() {
+        // There is some time for what snapshots have left.
+        for _ in 0..SWEEPS {
+            if leased.is_some() || !self.core.sweep_if_due() {
+                break;
+            }
             leased = take(thread);
         }
         if let Some(leased) = leased {

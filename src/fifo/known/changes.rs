@@ -16,7 +16,8 @@ use super::view::Stretches;
 
 /// A key of which two snapshots show different things.
 ///
-/// What a key's object is compared by is its identity: one that was replaced by an equal one has changed.
+/// What a key's object is compared by is its identity: one that was replaced by an equal one has changed. Over a user's store, which
+/// hands out copies, every key in both has.
 ///
 /// ```
 /// use delta_fifo::{DeltaFifo, DeltaQueue, KnownChange};
@@ -99,7 +100,7 @@ where
     S: BuildHasher,
 {
     /// The keys of which this snapshot shows something else than `older`, each once: added, changed, or removed since. In
-    /// no particular order; the iterator is lock-free and looks at a few dozen keys at a time. O(known in either).
+    /// no particular order. If `older` is the newer one, what was added is removed, and the other way round. The iterator is lock-free and looks at a few dozen keys at a time. O(known in either).
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::delta::Object;
 use crate::fifo::core::Core;
@@ -16,6 +16,7 @@ use crate::fifo::{DeltaFifo, Published, mix, shard_of};
 use crate::known::{KnownObject, KnownView};
 use crate::slab::Index;
 use crate::sync::Arc as Shared;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::epoch;
 
 /// So many objects ahead an iteration asks for the next.
@@ -31,7 +32,7 @@ const AHEAD: u32 = 8;
 ///
 /// It owns what it shows, and needs the queue no more, which may be gone. As long as it is held, the queue keeps of every key that
 /// changes the version that it shows, one for each key and snapshot at most. They go when it is dropped: that looks
-/// at up to 256 keys itself, and consumers at the others, 16 with each lease that ends and all of them when they find nothing in line.
+/// at up to 256 keys itself, and consumers at the others, 16 with each lease that ends and 1,024 when they find nothing in line.
 ///
 /// Over a user's store it is what the store has: the handles of all objects, collected one by one, O(n), and no consistent cut.
 ///
@@ -66,7 +67,8 @@ pub(super) enum Inner<K, V> {
 pub(super) struct Cut<K, V> {
     pub(super) core: Shared<Core<K, V>>,
     moment: Moment,
-    len: OnceLock<usize>,
+    /// One more than how many objects there are; 0 before anybody has counted.
+    counted: AtomicUsize,
 }
 
 impl<K, V> Drop for Cut<K, V> {
@@ -111,6 +113,19 @@ impl<K, V> Cut<K, V> {
         })
     }
 
+    /// Whoever comes while somebody counts does so too: nobody waits.
+    fn len(&self) -> usize {
+        // Relaxed, both: it is the same for everybody.
+        match self.counted.load(Ordering::Relaxed) {
+            0 => {
+                let len = self.shown().count();
+                self.counted.store(len + 1, Ordering::Relaxed);
+                len
+            }
+            counted => counted - 1,
+        }
+    }
+
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
         self.shown()
             .map(|(shard, index, object)| KnownObject::of_entry(shard.entries.share_shown(index), object))
@@ -133,7 +148,7 @@ where
             true => Inner::Cut(Cut {
                 moment: self.core.epochs.begin(),
                 core: Shared::clone(&self.core),
-                len: OnceLock::new(),
+                counted: AtomicUsize::new(0),
             }),
             false => self.collect_known(),
         };
@@ -143,7 +158,8 @@ where
     /// The latest snapshot, shared by all who ask for it: taken anew at most [`every so often`](crate::Builder::publish_every),
     /// and only if something has changed. For many readers who list, and can do with what was a moment ago.
     ///
-    /// Costs one load (of `arc-swap`), one more to see whether anything has changed, and if so a look at the clock. Lock-free. It is
+    /// Costs one load (of `arc-swap`), one more to see whether anything has changed, and if so a look at the clock. Lock-free. Over a
+    /// user's store nobody can tell whether anything has changed: it is collected anew as often as it may be. It is
     /// kept until it is published anew, or the queue is dropped: once this was called, a key may keep one older version.
     ///
     /// ```
@@ -156,11 +172,8 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn published(&self) -> Published<K, V, S> {
-        let moved = !self.keeps_known() || self.core.epochs.has_moved();
-        self.publishing.read(moved, || {
-            self.core.epochs.forget_moves();
-            self.take_snapshot()
-        })
+        let newest = if self.keeps_known() { self.core.epochs.newest_stamp() } else { u64::MAX };
+        self.publishing.read(newest, || self.take_snapshot())
     }
 
     fn collect_known(&self) -> Inner<K, V> {
@@ -227,7 +240,7 @@ where
 
     fn len(&self) -> usize {
         match &*self.inner {
-            Inner::Cut(cut) => *cut.len.get_or_init(|| cut.shown().count()),
+            Inner::Cut(cut) => cut.len(),
             Inner::Collected { len, .. } => *len,
         }
     }
