@@ -15,6 +15,7 @@ mod entry;
 mod epochs;
 mod fact;
 mod first;
+mod hashing;
 mod known;
 mod limbo;
 mod lines;
@@ -156,37 +157,6 @@ where
 // Whatever panics leaves the queue consistent: that is part of what it promises.
 impl<K, V, S> UnwindSafe for DeltaFifo<K, V, S> {}
 impl<K, V, S> RefUnwindSafe for DeltaFifo<K, V, S> {}
-
-/// Spreads the bits of a hash: the tables use the low ones, the shards high ones.
-fn mix(hash: u64) -> u64 {
-    let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    hash ^ (hash >> 29)
-}
-
-/// Where the bits begin that choose the shard: above those that tables go by.
-const SHARD: u32 = 48;
-
-/// Of so many, a power of two.
-fn shard_of(hash: u64, shards: usize) -> usize {
-    (hash >> SHARD) as usize & (shards - 1)
-}
-
-/// All that counts of the hash of a key that is in a shard's table: its low bits, and those that led to the shard.
-fn hash_in(shard: usize, low: u32) -> u64 {
-    (shard as u64) << SHARD | u64::from(low)
-}
-
-impl<K, V, S: BuildHasher> DeltaFifo<K, V, S> {
-    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        mix(self.hasher.hash_one(key))
-    }
-}
-
-impl<K, V, S> DeltaFifo<K, V, S> {
-    fn shard_of(&self, hash: u64) -> usize {
-        shard_of(hash, self.core.shards.len())
-    }
-}
 
 impl<K, V, S> DeltaQueue for DeltaFifo<K, V, S>
 where

@@ -170,12 +170,6 @@ pub(super) fn take_lent_version<V>(version: Lent<V, FactHead>) -> Object<V> {
     unsafe { version.adopt() }
 }
 
-/// A reference to a version that is in its chain.
-pub(super) fn share_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {
-    // SAFETY: V2, V5: the chain owns a reference, and nobody takes it out before the caller lets them.
-    unsafe { objects.share(index) }
-}
-
 /// Lends the object of a version to the holder, who alone changes it (V1). It has no reference of its own: it must not be
 /// dropped, nor used once the version is another.
 pub(super) fn lend_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {

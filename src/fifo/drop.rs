@@ -71,11 +71,11 @@ impl<K, V> Core<K, V> {
 
 /// Several values whose `Drop` may panic: each by itself.
 fn drop_each<V>(facts: Facts<V>, legacy: Legacy<V>, objects: Vec<Object<V>>, panics: &mut Panics) {
-    facts.into_iter().for_each(|fact| _ = panics.contain(|| drop(fact)));
+    panics.drop_each(facts);
     let Legacy { given_back, left } = legacy;
     panics.contain(|| drop(given_back));
     panics.contain(|| drop(left));
-    objects.into_iter().for_each(|object| _ = panics.contain(|| drop(object)));
+    panics.drop_each(objects);
 }
 
 /// The queue is gone, and so are its snapshots.

@@ -26,10 +26,12 @@ impl<K, V> Core<K, V> {
         if planted("who is asked for goes at once") {
             return false;
         }
-        if oldest != u64::MAX && (!self.keeps_known || entry.settled() >= 2 * oldest) {
-            return true;
-        }
-        oldest == u64::MAX && self.is_listing() || entry.version.has_older(&shard.objects)
+        let by_list = match oldest {
+            // A close ends streams whose calls may be on their way still, until it is sealed.
+            u64::MAX => self.closing.is_sealing(),
+            oldest => !self.keeps_known || entry.settled() >= 2 * oldest,
+        };
+        by_list || entry.version.has_older(&shard.objects)
     }
 
     /// Whether a call may ask for the numbers of keys: of an open replace, or of one that a close has cut whose calls may be on

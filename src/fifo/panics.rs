@@ -19,6 +19,11 @@ impl Panics {
         }
     }
 
+    /// Drops values of the user's, each by itself.
+    pub(super) fn drop_each<T>(&mut self, values: impl IntoIterator<Item = T>) {
+        values.into_iter().for_each(|value| _ = self.contain(|| drop(value)));
+    }
+
     /// A key's `Eq` in the middle of a list gets a second chance, so that a panic does not leave half of the list.
     pub(super) fn outlast(&mut self, mut step: impl FnMut()) {
         let _ = self.contain(&mut step) || self.contain(step);

@@ -12,13 +12,14 @@ use crate::sync::epoch;
 use crate::sync::planted;
 use crate::table::hash_of;
 
+use super::DeltaFifo;
 use super::entry::{Entry, EntryKey, Slot};
 use super::fact::Fact;
+use super::hashing::hash_in;
 use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed, Rule};
 use super::replaces::Open;
 use super::word::{Newest, State};
-use super::{DeltaFifo, hash_in};
 
 /// What a sweep looks at.
 pub(super) struct Sweep<K> {

@@ -1,5 +1,6 @@
 //! A shard: its tables and the memory behind them, and its counters.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 
 use crate::object::Pool;
@@ -51,11 +52,6 @@ pub(super) struct Shard<K, V> {
 pub(super) struct Changed;
 
 impl<K: Hash + Eq, V> Shard<K, V> {
-    /// The entry of a key, which may be retired by now. Runs the key's `Eq`.
-    pub(super) fn find_entry(&self, hash: u64, key: &K, guard: &Guard) -> Option<Index> {
-        self.table.find(self.entries.slots(), hash, |slot| *key_met(slot, guard) == *key, guard)
-    }
-
     /// Brings near where the search for a key's entry begins.
     pub(super) fn prefetch_bucket(&self, hash: u64) {
         if !cfg!(delta_fifo_loom) {
@@ -97,6 +93,15 @@ impl<K, V> Shard<K, V> {
             limbo: Limbo::new(),
             objects: Pool::new(),
         }
+    }
+
+    /// The entry of a key, which may be retired by now. Runs the key's `Eq`.
+    pub(super) fn find_entry<Q>(&self, hash: u64, key: &Q, guard: &Guard) -> Option<Index>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.table.find(self.entries.slots(), hash, |slot| key_met(slot, guard).borrow() == key, guard)
     }
 
     /// Unlinks an entry that the caller has retired (E6).

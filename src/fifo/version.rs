@@ -228,7 +228,7 @@ impl Version {
             let old = (!planted("the version before is forgotten")).then_some(old);
             return Installed { before: old.filter(|_| existed), has_older: false };
         }
-        let old = chain::share_version(objects, before);
+        let old = Object::clone(&lent);
         // Release: as above. From here on others may take it out.
         older(new).store(before.get(), Ordering::Release);
         pause_point("version: decided");

@@ -4,15 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use crate::fifo::entry::{Entry, Slot};
-use crate::fifo::shard::Shard;
 use crate::known::{KnownObject, KnownView};
-use crate::slab::Index;
 use crate::sync::Arc as Shared;
-use crate::sync::epoch::Guard;
 
 use super::snapshot::{Cut, FifoSnapshot, Inner};
-use super::view::Stretches;
 
 /// A key of which two snapshots show different things.
 ///
@@ -100,7 +95,8 @@ where
     S: BuildHasher,
 {
     /// The keys of which this snapshot shows something else than `older`, each once: added, changed, or removed since. In
-    /// no particular order. If `older` is the newer one, what was added is removed, and the other way round. The iterator is lock-free and looks at a few dozen keys at a time. O(known in either).
+    /// no particular order. If `older` is the newer one, what was added is removed, and the other way round. The iterator is
+    /// lock-free. O(most keys that there ever were at once).
     ///
     /// # Errors
     ///
@@ -129,13 +125,7 @@ where
 
 impl<K, V> Cut<K, V> {
     fn changes_since(&self, older: &Self) -> impl Iterator<Item = KnownChange<K, V>> {
-        let known = |of: &Self, shard: &Shard<K, V>, index: Index, entry: Entry<'_, V>, guard: &Guard| {
-            let object = of.object(shard, entry)?;
-            Some(KnownObject::of_entry(shard.entries.share(index, guard), object))
-        };
-        Stretches::new(&self.core, move |shard, index, _: &Slot<K>, guard: &Guard| {
-            let entry = shard.entries.get(index);
-            KnownChange::of(known(older, shard, index, entry, guard), known(self, shard, index, entry, guard))
-        })
+        self.places()
+            .filter_map(|(shard, index)| KnownChange::of(older.known(shard, index), self.known(shard, index)))
     }
 }

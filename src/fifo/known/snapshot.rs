@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::delta::Object;
 use crate::fifo::core::Core;
-use crate::fifo::entry::{Entry, Slot, key_met};
 use crate::fifo::epochs::Moment;
+use crate::fifo::hashing::{mix, shard_of};
 use crate::fifo::shard::Shard;
-use crate::fifo::{DeltaFifo, Published, mix, shard_of};
+use crate::fifo::{DeltaFifo, Published};
 use crate::known::{KnownObject, KnownView};
 use crate::slab::Index;
 use crate::sync::Arc as Shared;
@@ -94,23 +94,31 @@ impl<K, V> Cut<K, V> {
     {
         let shards = &self.core.shards;
         let shard = &shards[shard_of(hash, shards.len())];
-        let guard = epoch::pin();
-        let entries = &shard.entries;
-        let is_it = |slot: &Slot<K>| key_met(slot, &guard).borrow() == key;
-        let index = shard.table.find(entries.slots(), hash, is_it, &guard)?;
-        let object = self.object(shard, entries.get(index))?;
+        let index = shard.find_entry(hash, key, &epoch::pin())?;
+        let object = self.object(shard, index)?;
         Some((shard, index, object))
     }
 
-    /// Where each object is that it shows, with the object. In the order of memory: keys and versions that it shows stay where they are
-    /// (E9, V6), so no table has to be walked, and no guard be held.
-    fn shown(&self) -> impl Iterator<Item = (&Shard<K, V>, Index, Object<V>)> {
-        self.core.shards.iter().flat_map(move |shard| {
-            shard.entries.indices().filter_map(move |index| {
+    /// All places where an entry may be, in the order of memory: keys and versions that a snapshot shows stay where they are (E9, V6),
+    /// so no table has to be walked, and no guard be held.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&Shard<K, V>, Index)> {
+        self.core.shards.iter().flat_map(|shard| {
+            shard.entries.indices().map(move |index| {
                 shard.prefetch_known(index, AHEAD);
-                Some((shard, index, self.object(shard, shard.entries.get(index))?))
+                (shard, index)
             })
         })
+    }
+
+    /// Where each object is that it shows, with the object.
+    fn shown(&self) -> impl Iterator<Item = (&Shard<K, V>, Index, Object<V>)> {
+        self.places().filter_map(|(shard, index)| Some((shard, index, self.object(shard, index)?)))
+    }
+
+    /// What it shows of the key of an entry, with the key.
+    pub(super) fn known(&self, shard: &Shard<K, V>, index: Index) -> Option<KnownObject<K, V>> {
+        let object = self.object(shard, index)?;
+        Some(KnownObject::of_entry(shard.entries.share_shown(index), object))
     }
 
     /// Whoever comes while somebody counts does so too: nobody waits.
@@ -127,13 +135,13 @@ impl<K, V> Cut<K, V> {
     }
 
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
-        self.shown()
-            .map(|(shard, index, object)| KnownObject::of_entry(shard.entries.share_shown(index), object))
+        self.places().filter_map(|(shard, index)| self.known(shard, index))
     }
 
-    /// What it shows of a key.
-    pub(super) fn object(&self, shard: &Shard<K, V>, entry: Entry<'_, V>) -> Option<Object<V>> {
-        entry.version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
+    /// What it shows of the key of an entry.
+    fn object(&self, shard: &Shard<K, V>, index: Index) -> Option<Object<V>> {
+        let version = &shard.entries.get(index).version;
+        version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
     }
 }
 

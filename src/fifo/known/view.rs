@@ -1,10 +1,13 @@
 //! What can be seen of the known objects, live.
 
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+
 use crate::builder::Known;
 use crate::delta::Object;
 use crate::fifo::DeltaFifo;
 use crate::fifo::core::Core;
-use crate::fifo::entry::{Entry, Slot, key_met};
 use crate::fifo::shard::Shard;
 use crate::known::{KnownObject, KnownView};
 use crate::object::Key;
@@ -13,9 +16,6 @@ use crate::slab::Index;
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
 use crate::table::Position;
-use std::borrow::Borrow;
-use std::fmt;
-use std::hash::{BuildHasher, Hash};
 
 /// The live view of a [`DeltaFifo`]'s known objects.
 ///
@@ -74,10 +74,8 @@ where
     {
         let hash = self.hash(key);
         let shard = &self.core.shards[self.shard_of(hash)];
-        let entries = &shard.entries;
-        let is_it = |slot: &Slot<K>| key_met(slot, guard).borrow() == key;
-        let index = shard.table.find(entries.slots(), hash, is_it, guard)?;
-        let object = entries.get(index).version.object(&shard.objects, &self.core.epochs)?;
+        let index = shard.find_entry(hash, key, guard)?;
+        let object = shard.entries.get(index).version.object(&shard.objects, &self.core.epochs)?;
         Some((shard, index, object))
     }
 
@@ -135,63 +133,43 @@ where
         let queue = self.queue;
         let stored = queue.list_store().unwrap_or_default();
         let stored = stored.into_iter().filter_map(|stored| queue.stored(stored.key));
-        let known = known_objects(&queue.core, |shard, entry| {
-            entry.version.object(&shard.objects, &queue.core.epochs)
-        });
+        let from = Some(Position::default());
+        let known = Stretches { core: &*queue.core, shard: 0, from, known: Vec::new() };
         known.chain(stored)
     }
 }
 
-/// Goes over the shards, a few entries at a time, and shows what `pick` makes of each.
-pub(super) struct Stretches<'c, K, V, T, P> {
+/// Goes over the shards, a few entries at a time.
+struct Stretches<'c, K, V> {
     core: &'c Core<K, V>,
-    pick: P,
     shard: usize,
     from: Option<Position>,
-    picked: Vec<T>,
+    known: Vec<KnownObject<K, V>>,
 }
 
-impl<'c, K, V, T, P> Stretches<'c, K, V, T, P>
-where
-    P: Fn(&Shard<K, V>, Index, &Slot<K>, &Guard) -> Option<T>,
-{
-    pub(super) fn new(core: &'c Core<K, V>, pick: P) -> Self {
-        Stretches { core, pick, shard: 0, from: Some(Position::default()), picked: Vec::new() }
-    }
-
-    /// What there is in one shard from a position on, and where to go on.
-    fn stretch(&self, from: Position) -> (Vec<T>, Option<Position>) {
+impl<K, V> Stretches<'_, K, V> {
+    /// The known objects of one shard from a position on, and where to go on.
+    fn stretch(&self, from: Position) -> (Vec<KnownObject<K, V>>, Option<Position>) {
         let shard = &self.core.shards[self.shard];
         let guard = epoch::pin();
-        shard.stretch(from, &guard, |index, slot| (self.pick)(shard, index, slot, &guard))
+        shard.stretch(from, &guard, |index, slot| {
+            let object = slot.head().version.object(&shard.objects, &self.core.epochs)?;
+            Some(KnownObject::of_entry(shard.entries.share(index, &guard), object))
+        })
     }
 }
 
-/// The objects that `find` finds.
-pub(super) fn known_objects<'c, K, V>(
-    core: &'c Core<K, V>,
-    find: impl Fn(&Shard<K, V>, Entry<'_, V>) -> Option<Object<V>> + 'c,
-) -> impl Iterator<Item = KnownObject<K, V>> + 'c {
-    Stretches::new(core, move |shard, index, _: &Slot<K>, guard: &Guard| {
-        let object = find(shard, shard.entries.get(index))?;
-        Some(KnownObject::of_entry(shard.entries.share(index, guard), object))
-    })
-}
+impl<K, V> Iterator for Stretches<'_, K, V> {
+    type Item = KnownObject<K, V>;
 
-impl<K, V, T, P> Iterator for Stretches<'_, K, V, T, P>
-where
-    P: Fn(&Shard<K, V>, Index, &Slot<K>, &Guard) -> Option<T>,
-{
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        while self.picked.is_empty() && self.shard < self.core.shards.len() {
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.known.is_empty() && self.shard < self.core.shards.len() {
             match self.from.take() {
-                Some(from) => (self.picked, self.from) = self.stretch(from),
+                Some(from) => (self.known, self.from) = self.stretch(from),
                 None => (self.shard, self.from) = (self.shard + 1, Some(Position::default())),
             }
         }
-        self.picked.pop()
+        self.known.pop()
     }
 }
 
