@@ -237,19 +237,19 @@ impl<T: Slot> Slab<T> {
         (self.next.load(Relaxed) - 1).min(MAX) as u32
     }
 
-    /// Whether a slot of this index was ever made.
-    pub(crate) fn has(&self, index: Index) -> bool {
-        index.get() <= self.allocated() && self.rows.has(index)
-    }
-
     /// All slots ever made, but for those of a chunk that is being installed. O(slots ever made).
     pub(crate) fn for_each(&self, mut f: impl FnMut(Index, &T)) {
-        self.indices().for_each(|index| f(index, self.get(index)));
+        let made = self.allocated();
+        self.chunks().for_each(|(first, slots)| {
+            let slots = (first..=made).zip(slots);
+            slots.for_each(|(number, slot)| Index::new(number).into_iter().for_each(|index| f(index, slot)));
+        });
     }
 
-    /// The indices of the same, in the order in which they lie in memory.
-    pub(crate) fn indices(&self) -> impl Iterator<Item = Index> {
-        (1..=self.allocated()).filter_map(Index::new).filter(|index| self.rows.has(*index))
+    /// The same by chunks, each with the number of its first slot, in the order of numbers; the slot of number 0, and those behind the
+    /// last one that was taken, have never been out.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (u32, &[T])> {
+        self.rows.chunks(self.allocated())
     }
 
     /// A new slot.

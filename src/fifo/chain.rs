@@ -170,6 +170,19 @@ pub(super) fn take_lent_version<V>(version: Lent<V, FactHead>) -> Object<V> {
     unsafe { version.adopt() }
 }
 
+/// The object of a version that an epoch shows, as long as the caller watches that. None if the key was deleted then.
+#[inline(always)]
+pub(super) fn shown<V>(objects: &Objects<V>, index: Index) -> Option<&V> {
+    // SAFETY: V7: the version stays, and owns a reference.
+    unsafe { objects.peek(index) }
+}
+
+/// The same, shared: good for ever.
+pub(super) fn share_shown<V>(objects: &Objects<V>, index: Index) -> Object<V> {
+    // SAFETY: V7: as above.
+    unsafe { objects.share(index) }
+}
+
 /// Lends the object of a version to the holder, who alone changes it (V1). It has no reference of its own: it must not be
 /// dropped, nor used once the version is another.
 pub(super) fn lend_version<V>(objects: &Objects<V>, index: Index) -> Object<V> {

@@ -352,11 +352,6 @@ impl<K, V> Entries<K, V> {
         self.slots().for_each(|index, _| f(index, self.get(index)));
     }
 
-    /// Their indices.
-    pub(super) fn indices(&self) -> impl Iterator<Item = Index> {
-        self.slots().indices()
-    }
-
     pub(super) fn draft(&self, key: K) -> Draft<'_, K, EntryHead> {
         let draft = self.cells.draft(Some(key));
         assert!(draft.index().get() < MOST_NODES, "a shard has fewer than 2^28 keys");
@@ -370,16 +365,10 @@ impl<K, V> Entries<K, V> {
         unsafe { self.cells.share(index) }
     }
 
-    /// The key of an entry with a version that a snapshot shows, as long as that is not dropped.
-    pub(super) fn key_shown(&self, index: Index) -> &K {
-        // SAFETY: E9: such an entry is not retired before the snapshot has ended, so its key stays; and whoever has seen the version
-        // has seen the insertion of the entry.
-        unsafe { self.slots().get(index).value() }.expect("an entry in the table has a key")
-    }
-
-    /// The same, shared: good for ever.
+    /// The key of an entry with a version that a snapshot shows, shared: good for ever.
     pub(super) fn share_shown(&self, index: Index) -> EntryKey<K> {
-        // SAFETY: E9: as above; the table has a reference.
+        // SAFETY: E9: such an entry is not retired before the snapshot has ended, so the table has a reference; and whoever has seen
+        // the version has seen the insertion of the entry.
         unsafe { self.cells.share(index) }
     }
 
@@ -401,5 +390,11 @@ impl<K, V> Entries<K, V> {
 /// The key of an entry that is met in its table under this guard.
 pub(super) fn key_met<'g, K>(slot: &'g Slot<K>, _guard: &'g Guard) -> &'g K {
     // SAFETY: E6: whoever met it under the guard sees the key, and the table's reference goes only after a grace period.
+    unsafe { slot.value() }.expect("an entry in the table has a key")
+}
+
+/// The same of an entry with a version that a snapshot shows, as long as that is not dropped.
+pub(super) fn key_shown<K>(slot: &Slot<K>) -> &K {
+    // SAFETY: E9: as in `share_shown`.
     unsafe { slot.value() }.expect("an entry in the table has a key")
 }

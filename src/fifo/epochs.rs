@@ -5,25 +5,26 @@
 //!
 //! # Invariants
 //!
-//! - **P1, registered first.** A snapshot is registered under its epoch before that ends, and ends it itself. So whoever has
-//!   read a later epoch finds it registered, until it is dropped. (Trap: ended first, a version that it needs can go.)
+//! - **P1, watched first.** A snapshot has a watch on its epoch before that ends, and ends it itself. So whoever has read a later
+//!   epoch finds the watch, until the snapshot is dropped. (Trap: ended first, a version that it needs can go.)
 //! - **P2, fence on both sides.** Who ends an epoch has a fence before anything is read for the snapshot; who has installed a
 //!   version, or met one without a stamp, has a fence before the current epoch is read for the stamp. So if a reader of the
 //!   snapshot has missed the version, its stamp is of a later epoch.
+//! - **P3, done.** A watch is taken off when all is done with what its epoch shows, and whoever finds it off has that behind it.
 //!
 //! # Linearization
 //!
 //! A snapshot takes place at the exchange that ends its epoch.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::map::Map;
-use crate::sync::{CachePadded, fence_after_rmw, pause_point, planted};
+use crate::slab::{Index, Slab, Slot};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{CachePadded, fence_after_rmw, pause_point, planted, weaken};
 
-/// The epoch of a snapshot, and a number that tells it from others that wanted the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The epoch of a snapshot, and its watch, which is taken off once.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     epoch: u64,
-    ticket: u64,
+    watch: Index,
 }
 
 impl Moment {
@@ -32,19 +33,32 @@ impl Moment {
     }
 }
 
+/// Of which epoch somebody keeps what it shows.
+#[derive(Default)]
+struct Watch {
+    /// 0: nobody.
+    epoch: AtomicU64,
+    link: AtomicU32,
+}
+
+impl Slot for Watch {
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
 pub(super) struct Epochs {
     hot: CachePadded<Hot>,
-    tickets: AtomicU64,
-    /// The moments that somebody looks at, or is about to.
-    watched: Map<Moment, ()>,
+    /// As many as there ever were snapshots at once.
+    watches: Slab<Watch>,
 }
 
 /// What each lease reads.
 struct Hot {
     /// The current epoch; the first is 1.
     now: AtomicU64,
-    /// How many moments are watched, at least.
-    watchers: AtomicU64,
+    /// How many watches are on, at least.
+    watching: AtomicU64,
     /// The latest epoch of which a version was installed.
     newest_stamp: AtomicU64,
 }
@@ -52,8 +66,8 @@ struct Hot {
 impl Epochs {
     pub(super) fn new() -> Self {
         let hot =
-            Hot { now: AtomicU64::new(1), watchers: AtomicU64::new(0), newest_stamp: AtomicU64::new(0) };
-        Epochs { hot: CachePadded::new(hot), tickets: AtomicU64::new(0), watched: Map::new() }
+            Hot { now: AtomicU64::new(1), watching: AtomicU64::new(0), newest_stamp: AtomicU64::new(0) };
+        Epochs { hot: CachePadded::new(hot), watches: Slab::new() }
     }
 
     /// The current one.
@@ -64,53 +78,58 @@ impl Epochs {
 
     /// Ends the current epoch, and keeps what can be seen in it. Lock-free: repeats when another snapshot has begun.
     pub(super) fn begin(&self) -> Moment {
-        // Relaxed: only the number matters.
-        let ticket =
-            self.tickets.fetch_add(1, Ordering::Relaxed) * u64::from(!planted("moments have no ticket"));
+        let watch = self.watches.take();
+        let watched = &self.watches.get(watch).epoch;
         // Relaxed: published by the exchange.
-        self.hot.watchers.fetch_add(1, Ordering::Relaxed);
+        self.hot.watching.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the exchange says whether it is still so.
         let mut epoch = self.hot.now.load(Ordering::Relaxed);
+        let (late, mut lost) = (planted("an epoch ends before it is watched"), false);
         loop {
-            let moment = Moment { epoch, ticket };
-            let late = planted("an epoch ends before it is watched");
-            if !late {
-                self.watched.insert(moment, ());
+            if !(late || lost && planted("who loses an epoch goes on watching it")) {
+                // Release: pairs with `is_watched` (Acquire): passes on that those who had the watch before are done (P3).
+                watched.store(epoch, Ordering::Release);
             }
             pause_point("snapshot: registered");
-            // AcqRel: pairs with `now` (Acquire) and itself: publishes what is watched, also by those before.
+            // AcqRel: pairs with `now` (Acquire) and itself: publishes the watch, also those of others before.
             match self.hot.now.compare_exchange(epoch, epoch + 1, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    // P2. Pairs with the fences before a stamp.
-                    if !planted("no fence when an epoch ends") {
-                        fence_after_rmw();
-                    }
-                    if late {
-                        self.watched.insert(moment, ());
-                    }
-                    return moment;
-                }
-                Err(now) => {
-                    self.watched.remove(&moment);
-                    epoch = now;
-                }
+                Ok(_) => break,
+                Err(now) => (epoch, lost) = (now, true),
             }
         }
+        // P2. Pairs with the fences before a stamp.
+        if !planted("no fence when an epoch ends") {
+            fence_after_rmw();
+        }
+        if late {
+            watched.store(epoch, Ordering::Release);
+        }
+        Moment { epoch, watch }
     }
 
     /// Nobody looks at this moment any more.
     pub(super) fn end(&self, moment: Moment) {
-        self.watched.remove(&moment);
-        // Relaxed: at worst somebody looks in vain.
-        self.hot.watchers.fetch_sub(1, Ordering::Relaxed);
+        let done = weaken("a watch ends relaxed", Ordering::Release);
+        // Release, both: pairs with `is_watched` (Acquire); P3.
+        self.watches.get(moment.watch).epoch.store(0, done);
+        self.hot.watching.fetch_sub(1, done);
+        self.watches.give(moment.watch);
     }
 
-    /// Whether anybody looks at an epoch from `from` on, and before `until`, which has been the current one (P1).
+    /// Whether anybody looks at an epoch from `from` on, and before `until`, which has been the current one (P1). O(most snapshots
+    /// that there ever were at once).
+    #[inline]
     pub(super) fn is_watched(&self, from: u64, until: u64) -> bool {
-        // Relaxed: raised before `until` became the current epoch.
-        self.hot.watchers.load(Ordering::Relaxed) != 0
+        // Acquire: pairs with `end` (Release); P3. It was raised before `until` became the current epoch.
+        self.hot.watching.load(Ordering::Acquire) != 0
             && !planted("nobody looks")
-            && self.watched.first_from(&Moment { epoch: from, ticket: 0 }).is_some_and(|at| at.epoch < until)
+            && self.has_watch(from, until)
+    }
+
+    fn has_watch(&self, from: u64, until: u64) -> bool {
+        // Acquire: pairs with `end` and `begin` (Release); P3.
+        let mut watches = self.watches.chunks().flat_map(|(_, watches)| watches);
+        watches.any(|watch| (from..until).contains(&watch.epoch.load(Ordering::Acquire)))
     }
 
     /// A version was installed, and stamped.

@@ -146,11 +146,10 @@ impl<K, V> Shard<K, V> {
         }
     }
 
-    /// Brings near what is known of the key whose entry is so many places on.
-    pub(super) fn prefetch_known(&self, index: Index, ahead: u32) {
-        let next =
-            index.checked_add(ahead).filter(|next| !cfg!(delta_fifo_loom) && self.entries.slots().has(*next));
-        let known = next.and_then(|next| self.entries.get(next).version.index());
+    /// Brings near what is known of the key in a slot.
+    #[inline]
+    pub(super) fn prefetch_known(&self, slot: Option<&Slot<K>>) {
+        let known = slot.filter(|_| !cfg!(delta_fifo_loom)).and_then(|slot| slot.head().version.index());
         known.into_iter().for_each(|known| self.objects.prefetch(known));
     }
 

@@ -23,11 +23,16 @@
 //!   just as good.
 //! - **V4, stamp.** A version is installed without one. The installer stamps it with the current epoch before it does anything
 //!   else; so does everybody who meets it, before anything is made of it. Only the newest version can be without.
+//!   Each carries a flag that the debt of a fact, which stands in the same place, does not have.
 //! - **V5, decided once.** A link to the version before is UNDECIDED until the installer, who has stamped the new one, knows
 //!   whether a snapshot shows the old one. Until then nobody else changes that link.
 //! - **V6, taken out.** A version that no snapshot shows, nor ever will, is taken out of the chain: first its own link is
 //!   MARKED, from when on it never changes, then the link that leads to it is exchanged for its own. So what a marked link leads
 //!   to is in the chain as long as what leads to the marked version is unmarked and unchanged.
+//! - **V7, shown.** Who watches an epoch and comes by a link to a cell whose stamp is not after it, while the version that owns the
+//!   link, if one does, is after it, has found what that epoch shows; it stays, with its cell, as long as the epoch is watched, and
+//!   needs not be held. For if the version that the link meant were another one than the epoch shows, it would be after it; and
+//!   whatever its cell is once it has gone is not stamped, or later still, since whoever stamps holds the cell.
 
 use crate::delta::{FactHead, Object};
 use crate::slab::Index;
@@ -55,8 +60,11 @@ const UNDECIDED: u32 = 1 << 30;
 /// Of a link: V6.
 const MARKED: u32 = 1 << 31;
 
-/// No epoch.
-const NO_STAMP: u64 = 0;
+/// What every stamp has beside its epoch (V4).
+const STAMP: u64 = 1 << 63;
+
+/// Of no epoch yet.
+const NO_STAMP: u64 = STAMP;
 
 fn index(link: u32) -> Option<Index> {
     Index::new(link & INDEX)
@@ -66,12 +74,20 @@ fn older(head: &FactHead) -> &AtomicU32 {
     &head.carrier
 }
 
-/// V4.
+/// Whether it is a version that was there in this epoch.
+fn is_stamped_by(head: &FactHead, epoch: u64) -> bool {
+    // Acquire: as in `stamp`.
+    let stamp = head.debt.load(Ordering::Acquire);
+    let is_stamp = stamp & STAMP != 0 || planted("a debt passes for a stamp");
+    is_stamp && stamp != NO_STAMP && stamp & !STAMP <= epoch
+}
+
+/// V4. The epoch.
 fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     // Acquire: pairs with the exchange below (Release); who reads a stamp has seen what its writer saw of epochs.
     let stamp = head.debt.load(Ordering::Acquire);
     if stamp != NO_STAMP {
-        return stamp;
+        return stamp & !STAMP;
     }
     // Pairs with the fence in `Epochs::begin` (P2).
     match after_rmw {
@@ -83,9 +99,9 @@ fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     pause_point("version: about to be stamped");
     let lost = weaken("a stamp that came first is read relaxed", Ordering::Acquire);
     // AcqRel, Acquire: see above. It fails if somebody else has stamped it, whose stamp counts.
-    match head.debt.compare_exchange(NO_STAMP, now, Ordering::AcqRel, lost) {
+    match head.debt.compare_exchange(NO_STAMP, STAMP | now, Ordering::AcqRel, lost) {
         Ok(_) => now,
-        Err(stamp) => stamp,
+        Err(stamp) => stamp & !STAMP,
     }
 }
 
@@ -131,26 +147,37 @@ impl Version {
         }
     }
 
-    /// The object as of an epoch that is watched. V3, V6. Lock-free: repeats when the key's versions have changed in between.
-    pub(super) fn object_at<V>(
-        &self,
-        objects: &Objects<V>,
-        epochs: &Epochs,
-        epoch: u64,
-    ) -> Option<Object<V>> {
+    /// What an epoch that the caller watches shows: the cell of the object, if there was one. It stays as long as the epoch is
+    /// watched (V7). Lock-free: repeats when the key's versions have changed in between. Wait-free if the newest one is shown.
+    #[inline]
+    pub(super) fn shown_at<V>(&self, objects: &Objects<V>, epochs: &Epochs, epoch: u64) -> Option<Index> {
+        let newest = self.load();
+        let at = index(newest)?;
+        pause_point("version: newest read");
+        match is_stamped_by(objects.head(at), epoch) {
+            true => (newest & ABSENT == 0).then_some(at),
+            false => self.look_for(objects, epochs, epoch),
+        }
+    }
+
+    /// The same behind the newest one. V3, V6.
+    fn look_for<V>(&self, objects: &Objects<V>, epochs: &Epochs, epoch: u64) -> Option<Index> {
         'newest: loop {
             // What leads to the version that is looked at: a link that is not marked, in a version that is held, or this.
             let mut newer = None::<Passing<'_, V>>;
             let mut link = self.load();
             let mut next = index(link);
             loop {
-                let place = newer.as_ref().map_or(&self.0, |newer| older(newer.head()));
+                let (at, place) = (next?, newer.as_ref().map_or(&self.0, |newer| older(newer.head())));
                 pause_point("version: link read");
-                let Some(held) = hold(objects, next?, place, link) else { continue 'newest };
-                if stamp(held.head(), epochs, false) <= epoch {
-                    return held.value().is_some().then_some(held);
+                if is_stamped_by(objects.head(at), epoch) {
+                    return chain::shown(objects, at).is_some().then_some(at);
                 }
+                let Some(held) = hold(objects, at, place, link) else { continue 'newest };
                 let held = Passing { objects, held: Some(held) };
+                if stamp(held.head(), epochs, false) <= epoch {
+                    return chain::shown(objects, at).is_some().then_some(at);
+                }
                 // Acquire: pairs with the exchanges of links (Release); publishes the older version.
                 let its = older(held.head()).load(Ordering::Acquire);
                 next = index(its);
@@ -219,7 +246,8 @@ impl Version {
         // Relaxed: by V5 nobody takes the old one away, and its stamp was there before the holder's lease or is the holder's.
         let (since, is_last) =
             (old.debt.load(Ordering::Relaxed), older(old).load(Ordering::Relaxed) & INDEX == 0);
-        debug_assert_ne!(since, NO_STAMP, "V4");
+        debug_assert!(since > NO_STAMP, "V4");
+        let since = since & !STAMP;
         pause_point("version: about to be decided");
         if is_last && !(existed && epochs.is_watched(since, stamp)) {
             // Release: who finds the old one's cell recycled finds this link changed, as its reference is let go of after this.
@@ -249,7 +277,7 @@ impl Version {
             let (mut until, mut is_newest) = (stamp(newer.head(), epochs, false), true);
             loop {
                 let place = older(newer.head());
-                // Acquire: as in `object_at`.
+                // Acquire: as in `look_for`.
                 let link = place.load(Ordering::Acquire);
                 let Some(at) = index(link).filter(|_| link & UNDECIDED == 0) else {
                     let says_nothing = link & INDEX == 0 && !is_newest && newer.value().is_none();
@@ -315,7 +343,7 @@ impl Version {
         self.exchange(0);
         std::iter::from_fn(move || {
             let version = chain::take_version(objects, next?);
-            // Acquire: as in `object_at`.
+            // Acquire: as in `look_for`.
             next = index(older(version.head()).load(Ordering::Acquire));
             Some(version)
         })
@@ -358,7 +386,9 @@ impl<V> Passing<'_, V> {
 
 impl<V> Drop for Passing<'_, V> {
     fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
+        // A model that has failed would fail again, and abort.
+        if let Some(held) = self.held.take().filter(|_| !(cfg!(delta_fifo_loom) && std::thread::panicking()))
+        {
             self.objects.release_later(held);
         }
     }

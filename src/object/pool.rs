@@ -230,6 +230,17 @@ impl<T, H: Head> Pool<T, H> {
         unsafe { Shared::from_cell(self.home().slab.ptr(index)) }
     }
 
+    /// The value of a cell, if it has one.
+    ///
+    /// # Safety
+    ///
+    /// Somebody has a reference, which the caller knows of, and keeps it as long as the value is used.
+    #[inline(always)]
+    pub(crate) unsafe fn peek(&self, index: Index) -> Option<&T> {
+        // SAFETY: I1: nobody writes the body while there is a reference; I2: the caller sees it.
+        unsafe { self.cell(index).value() }
+    }
+
     /// Somebody else's reference.
     ///
     /// # Safety

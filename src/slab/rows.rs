@@ -4,6 +4,7 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use super::Index;
 use super::chunk::Chunk;
@@ -31,9 +32,15 @@ pub(crate) struct Rows<T> {
 #[inline(always)]
 pub(super) fn locate<T>(index: Index) -> (usize, usize, usize) {
     let (chunk, slot) = Chunk::<T>::locate(index);
+    let (row, place) = locate_chunk(chunk);
+    (row, place, slot)
+}
+
+#[inline(always)]
+fn locate_chunk(chunk: u32) -> (usize, usize) {
     let chunk = chunk + ROW;
     let row = chunk.ilog2() - ROW.ilog2();
-    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize, slot)
+    ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize)
 }
 
 /// How many places a row has.
@@ -85,13 +92,20 @@ impl<T: Default> Rows<T> {
         unsafe { first.add(slot) }
     }
 
-    /// Whether the slot of an index is there.
-    pub(super) fn has(&self, index: Index) -> bool {
-        let (row, place, _) = locate::<T>(index);
-        // Acquire, both: as in `ptr`.
-        let row = self.rows[row].load(Acquire);
-        // SAFETY: as in `ptr`.
-        !row.is_null() && !unsafe { &*row.add(place) }.load(Acquire).is_null()
+    /// The chunks up to the one of slot `last` that are there, each with the number of its first slot.
+    pub(super) fn chunks(&self, last: u32) -> impl Iterator<Item = (u32, &[T])> {
+        (0..=last / Chunk::<T>::SLOTS).filter_map(|chunk| {
+            let (row, place) = locate_chunk(chunk);
+            // Acquire: as in `ptr`.
+            let row = NonNull::new(self.rows[row].load(Acquire))?;
+            // SAFETY: as in `ptr`.
+            let place = unsafe { row.add(place).as_ref() };
+            // Acquire: as in `ptr`.
+            let first = NonNull::new(place.load(Acquire))?;
+            // SAFETY: I1: a chunk has so many slots, all made, and is there until the rows are dropped.
+            let slots = unsafe { slice::from_raw_parts(first.as_ptr(), Chunk::<T>::SLOTS as usize) };
+            Some((chunk * Chunk::<T>::SLOTS, slots))
+        })
     }
 
     /// Sees to it that the slot of an index is there. Ends the process if there is no memory for it.

@@ -7,14 +7,16 @@ use super::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone)]
 pub(crate) struct Gate {
-    open: Arc<AtomicBool>,
+    /// None only while it is dropped.
+    open: Option<Arc<AtomicBool>>,
     /// Not a subject of models.
     reached: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Gate { open: Arc::new(AtomicBool::new(false)), reached: std::sync::Arc::default() }
+        let open = Some(Arc::new(AtomicBool::new(false)));
+        Gate { open, reached: std::sync::Arc::default() }
     }
 
     /// Whether a thread stands, or has stood, before the gate.
@@ -25,13 +27,26 @@ impl Gate {
 
     pub(crate) fn is_open(&self) -> bool {
         // Acquire: pairs with open (Release).
-        self.open.load(Ordering::Acquire)
+        self.flag().load(Ordering::Acquire)
     }
 
     /// The thread must also be unparked.
     pub(crate) fn open(&self) {
         // Release: pairs with is_open (Acquire); nothing but the flag is published.
-        self.open.store(true, Ordering::Release);
+        self.flag().store(true, Ordering::Release);
+    }
+
+    fn flag(&self) -> &AtomicBool {
+        self.open.as_ref().expect("not dropped")
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // A model that has failed would fail again, and abort.
+        if cfg!(delta_fifo_loom) && std::thread::panicking() {
+            std::mem::forget(self.open.take());
+        }
     }
 }
 

@@ -125,7 +125,6 @@ where
 
 impl<K, V> Cut<K, V> {
     fn changes_since(&self, older: &Self) -> impl Iterator<Item = KnownChange<K, V>> {
-        self.places()
-            .filter_map(|(shard, index)| KnownChange::of(older.known(shard, index), self.known(shard, index)))
+        self.places().filter_map(|place| KnownChange::of(older.known(&place), self.known(&place)))
     }
 }

@@ -7,8 +7,9 @@ use std::hash::{BuildHasher, Hash};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-use crate::delta::Object;
+use crate::fifo::chain;
 use crate::fifo::core::Core;
+use crate::fifo::entry::{Slot, key_shown};
 use crate::fifo::epochs::Moment;
 use crate::fifo::hashing::{mix, shard_of};
 use crate::fifo::shard::Shard;
@@ -20,7 +21,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::epoch;
 
 /// So many objects ahead an iteration asks for the next.
-const AHEAD: u32 = 8;
+const AHEAD: usize = 8;
 
 /// The known objects of a [`DeltaFifo`] as of one moment.
 ///
@@ -77,17 +78,15 @@ impl<K, V> Drop for Cut<K, V> {
     }
 }
 
-impl<K, V> Cut<K, V> {
-    fn find<Q>(&self, hash: u64, key: &Q) -> Option<KnownObject<K, V>>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let (shard, index, object) = self.look_up(hash, key)?;
-        Some(KnownObject::of_entry(shard.entries.share_shown(index), object))
-    }
+/// Where an entry may be.
+pub(super) struct Place<'c, K, V> {
+    shard: &'c Shard<K, V>,
+    index: Index,
+    slot: &'c Slot<K>,
+}
 
-    fn look_up<Q>(&self, hash: u64, key: &Q) -> Option<(&Shard<K, V>, Index, Object<V>)>
+impl<K, V> Cut<K, V> {
+    fn look_up<Q>(&self, hash: u64, key: &Q) -> Option<(Place<'_, K, V>, Index)>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -95,30 +94,32 @@ impl<K, V> Cut<K, V> {
         let shards = &self.core.shards;
         let shard = &shards[shard_of(hash, shards.len())];
         let index = shard.find_entry(hash, key, &epoch::pin())?;
-        let object = self.object(shard, index)?;
-        Some((shard, index, object))
+        let place = Place { shard, index, slot: shard.entries.slots().get(index) };
+        let object = self.object(&place)?;
+        Some((place, object))
     }
 
-    /// All places where an entry may be, in the order of memory: keys and versions that a snapshot shows stay where they are (E9, V6),
+    /// All places where an entry may be, in the order of memory: keys and versions that a snapshot shows stay where they are (E9, V7),
     /// so no table has to be walked, and no guard be held.
-    pub(super) fn places(&self) -> impl Iterator<Item = (&Shard<K, V>, Index)> {
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'_, K, V>> {
         self.core.shards.iter().flat_map(|shard| {
-            shard.entries.indices().map(move |index| {
-                shard.prefetch_known(index, AHEAD);
-                (shard, index)
+            shard.entries.slots().chunks().flat_map(move |(first, slots)| {
+                slots.iter().enumerate().filter_map(move |(at, slot)| {
+                    shard.prefetch_known(slots.get(at + AHEAD));
+                    Some(Place { shard, index: Index::new(first + at as u32)?, slot })
+                })
             })
         })
     }
 
-    /// Where each object is that it shows, with the object.
-    fn shown(&self) -> impl Iterator<Item = (&Shard<K, V>, Index, Object<V>)> {
-        self.places().filter_map(|(shard, index)| Some((shard, index, self.object(shard, index)?)))
+    /// Where each object is that it shows, and the object's cell.
+    fn shown(&self) -> impl Iterator<Item = (Place<'_, K, V>, Index)> {
+        self.places().filter_map(|place| self.object(&place).map(|object| (place, object)))
     }
 
     /// What it shows of the key of an entry, with the key.
-    pub(super) fn known(&self, shard: &Shard<K, V>, index: Index) -> Option<KnownObject<K, V>> {
-        let object = self.object(shard, index)?;
-        Some(KnownObject::of_entry(shard.entries.share_shown(index), object))
+    pub(super) fn known(&self, place: &Place<'_, K, V>) -> Option<KnownObject<K, V>> {
+        self.object(place).map(|object| place.share(object))
     }
 
     /// Whoever comes while somebody counts does so too: nobody waits.
@@ -134,14 +135,24 @@ impl<K, V> Cut<K, V> {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
-        self.places().filter_map(|(shard, index)| self.known(shard, index))
+    /// The cell of what it shows of the key of an entry. Stays, as does the key (V7, E9).
+    #[inline]
+    fn object(&self, Place { shard, slot, .. }: &Place<'_, K, V>) -> Option<Index> {
+        slot.head().version.shown_at(&shard.objects, &self.core.epochs, self.moment.epoch())
+    }
+}
+
+impl<'c, K, V> Place<'c, K, V> {
+    /// What a snapshot that is there shows here, and of which key.
+    #[inline]
+    fn lend(&self, object: Index) -> Option<(&'c K, &'c V)> {
+        Some((key_shown(self.slot), chain::shown(&self.shard.objects, object)?))
     }
 
-    /// What it shows of the key of an entry.
-    fn object(&self, shard: &Shard<K, V>, index: Index) -> Option<Object<V>> {
-        let version = &shard.entries.get(index).version;
-        version.object_at(&shard.objects, &self.core.epochs, self.moment.epoch())
+    /// The same, good for ever.
+    fn share(&self, object: Index) -> KnownObject<K, V> {
+        let key = self.shard.entries.share_shown(self.index);
+        KnownObject::of_entry(key, chain::share_shown(&self.shard.objects, object))
     }
 }
 
@@ -225,7 +236,7 @@ where
     {
         let hash = mix(self.hasher.hash_one(key));
         match &*self.inner {
-            Inner::Cut(cut) => cut.find(hash, key),
+            Inner::Cut(cut) => cut.look_up(hash, key).map(|(place, object)| place.share(object)),
             Inner::Collected { table, .. } => {
                 table.get(&hash)?.iter().find(|known| known.key().borrow() == key).cloned()
             }
@@ -239,8 +250,8 @@ where
     {
         match &*self.inner {
             Inner::Cut(cut) => {
-                let (_, _, object) = cut.look_up(mix(self.hasher.hash_one(key)), key)?;
-                Some(f(&object))
+                let (place, object) = cut.look_up(mix(self.hasher.hash_one(key)), key)?;
+                place.lend(object).map(|(_, object)| f(object))
             }
             Inner::Collected { .. } => self.find(key).map(|known| f(known.object())),
         }
@@ -256,7 +267,9 @@ where
     fn for_each(&self, mut f: impl FnMut(&K, &V)) {
         match &*self.inner {
             Inner::Cut(cut) => {
-                cut.shown().for_each(|(shard, index, object)| f(shard.entries.key_shown(index), &object));
+                cut.shown()
+                    .filter_map(|(place, object)| place.lend(object))
+                    .for_each(|(key, object)| f(key, object));
             }
             Inner::Collected { table, .. } => {
                 table.values().flatten().for_each(|known| f(known.key(), known.object()));
@@ -266,7 +279,7 @@ where
 
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
         let (cut, collected) = match &*self.inner {
-            Inner::Cut(cut) => (Some(cut.iter()), None),
+            Inner::Cut(cut) => (Some(cut.shown().map(|(place, object)| place.share(object))), None),
             Inner::Collected { table, .. } => (None, Some(table.values().flatten().cloned())),
         };
         cut.into_iter().flatten().chain(collected.into_iter().flatten())

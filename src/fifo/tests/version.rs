@@ -44,7 +44,8 @@ impl Known {
     }
 
     fn read_at(&self, moment: Moment) -> Option<u8> {
-        self.version.object_at(&self.objects, &self.epochs, moment.epoch()).map(|object| **object)
+        let at = self.version.shown_at(&self.objects, &self.epochs, moment.epoch())?;
+        chain::shown(&self.objects, at).map(|object| **object)
     }
 
     /// How many objects went.

@@ -393,7 +393,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "version: read",
             "snapshot: ended",
             "snapshot: registered",
-            "version: link read",
+            "give: link written",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
+            "version: newest read",
         ],
         ..PLAIN
     },

@@ -47,7 +47,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "snapshot",
         prepare: known,
         call: |world, prepared| prepared.snapshot = Some(world.queue.snapshot()),
-        passes: &["snapshot: registered"],
+        passes: &["snapshot: registered", "take: chunk made", "take: number drawn", "take: row made"],
         ..PLAIN
     },
     Scenario {
@@ -124,6 +124,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "version: link read",
             "version: object held",
             "version: read",
+            "version: newest read",
         ],
         ..PLAIN
     },
