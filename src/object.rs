@@ -55,7 +55,7 @@ use std::ptr::NonNull;
 use cell::free_alone;
 pub(crate) use cell::{Body, Cell};
 use pool::Home;
-pub(crate) use pool::{Draft, Pool};
+pub(crate) use pool::{Draft, Pool, Spot};
 
 use crate::slab::Index;
 

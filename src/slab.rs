@@ -239,17 +239,16 @@ impl<T: Slot> Slab<T> {
 
     /// All slots ever made, but for those of a chunk that is being installed. O(slots ever made).
     pub(crate) fn for_each(&self, mut f: impl FnMut(Index, &T)) {
-        let made = self.allocated();
-        self.chunks().for_each(|(first, slots)| {
-            let slots = (first..=made).zip(slots);
-            slots.for_each(|(number, slot)| Index::new(number).into_iter().for_each(|index| f(index, slot)));
-        });
+        for (first, slots) in self.stretches(usize::MAX) {
+            let slots = slots.iter().zip(first..);
+            slots.for_each(|(slot, number)| Index::new(number).into_iter().for_each(|index| f(index, slot)));
+        }
     }
 
-    /// The same by chunks, each with the number of its first slot, in the order of numbers; the slot of number 0, and those behind the
-    /// last one that was taken, have never been out.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = (u32, &[T])> {
-        self.rows.chunks(self.allocated())
+    /// The same as stretches of up to `max` slots that lie side by side, each with the number of its first one, in the order of
+    /// numbers. The slot of number 0 is among them, which is never handed out.
+    pub(crate) fn stretches(&self, max: usize) -> impl Iterator<Item = (u32, &[T])> {
+        self.rows.stretches(self.allocated(), max)
     }
 
     /// A new slot.

@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use crate::delta::{DeltaList, FactHead, Object, RawDelta, RawKind};
-use crate::object::Lent;
+use crate::object::{Lent, Spot};
 use crate::slab::Index;
 use crate::sync::planted;
 
@@ -170,17 +170,28 @@ pub(super) fn take_lent_version<V>(version: Lent<V, FactHead>) -> Object<V> {
     unsafe { version.adopt() }
 }
 
-/// The object of a version that an epoch shows, as long as the caller watches that. None if the key was deleted then.
-#[inline(always)]
-pub(super) fn shown<V>(objects: &Objects<V>, index: Index) -> Option<&V> {
-    // SAFETY: V7: the version stays, and owns a reference.
-    unsafe { objects.peek(index) }
-}
+/// A version that an epoch shows, which the caller watches (V7).
+pub(super) struct InView<'o, V>(Spot<'o, V, FactHead>);
 
-/// The same, shared: good for ever.
-pub(super) fn share_shown<V>(objects: &Objects<V>, index: Index) -> Object<V> {
-    // SAFETY: V7: as above.
-    unsafe { objects.share(index) }
+impl<'o, V> InView<'o, V> {
+    /// The caller knows by its stamp that it is one.
+    #[inline(always)]
+    pub(super) fn known_by_stamp(spot: Spot<'o, V, FactHead>) -> Self {
+        InView(spot)
+    }
+
+    /// The object, as long as the epoch is watched. None if the key was deleted then.
+    #[inline(always)]
+    pub(super) fn object(&self) -> Option<&'o V> {
+        // SAFETY: V7: the version stays, and owns a reference.
+        unsafe { self.0.value() }
+    }
+
+    /// The same, shared: good for ever.
+    pub(super) fn share(&self) -> Object<V> {
+        // SAFETY: V7: as above.
+        unsafe { self.0.share() }
+    }
 }
 
 /// Lends the object of a version to the holder, who alone changes it (V1). It has no reference of its own: it must not be

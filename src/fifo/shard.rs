@@ -146,13 +146,6 @@ impl<K, V> Shard<K, V> {
         }
     }
 
-    /// Brings near what is known of the key in a slot.
-    #[inline]
-    pub(super) fn prefetch_known(&self, slot: Option<&Slot<K>>) {
-        let known = slot.filter(|_| !cfg!(delta_fifo_loom)).and_then(|slot| slot.head().version.index());
-        known.into_iter().for_each(|known| self.objects.prefetch(known));
-    }
-
     /// Drops keys and objects that consumers have to drop, and recycles their memory. Runs user code: not under a guard.
     pub(super) fn tidy(&self) {
         if self.objects.has_dead() {

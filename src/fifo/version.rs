@@ -35,13 +35,14 @@
 //!   whatever its cell is once it has gone is not stamped, or later still, since whoever stamps holds the cell.
 
 use crate::delta::{FactHead, Object};
+use crate::object::Spot;
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::hint::spin_loop;
 use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
 
 use super::Objects;
-use super::chain;
+use super::chain::{self, InView};
 use super::epochs::Epochs;
 
 /// The index of the newest version, and two flags.
@@ -105,6 +106,20 @@ fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     }
 }
 
+/// What stood in a key's newest version.
+pub(super) struct Glance<'o, V> {
+    newest: u32,
+    spot: Spot<'o, V, FactHead>,
+}
+
+impl<V> Glance<'_, V> {
+    /// Brings the object near.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        self.spot.prefetch();
+    }
+}
+
 /// What an installation came to.
 pub(super) struct Installed<V> {
     /// The object before, if there was one.
@@ -147,21 +162,33 @@ impl Version {
         }
     }
 
-    /// What an epoch that the caller watches shows: the cell of the object, if there was one. It stays as long as the epoch is
-    /// watched (V7). Lock-free: repeats when the key's versions have changed in between. Wait-free if the newest one is shown.
+    /// The newest version, for [`in_view`](Self::in_view). None if there is none.
     #[inline]
-    pub(super) fn shown_at<V>(&self, objects: &Objects<V>, epochs: &Epochs, epoch: u64) -> Option<Index> {
+    pub(super) fn glance<'o, V>(&self, objects: &'o Objects<V>) -> Option<Glance<'o, V>> {
         let newest = self.load();
-        let at = index(newest)?;
+        Some(Glance { newest, spot: objects.spot(index(newest)?) })
+    }
+
+    /// The object that an epoch shows which the caller watches, and has watched before it took the `glance`. It stays as long as the
+    /// epoch is watched (V7). Wait-free if it is the newest one, else lock-free: repeats when the key's versions have changed in
+    /// between.
+    #[inline]
+    pub(super) fn in_view<'o, V>(
+        &self,
+        glance: Glance<'o, V>,
+        objects: &'o Objects<V>,
+        epochs: &Epochs,
+        epoch: u64,
+    ) -> Option<InView<'o, V>> {
         pause_point("version: newest read");
-        match is_stamped_by(objects.head(at), epoch) {
-            true => (newest & ABSENT == 0).then_some(at),
-            false => self.look_for(objects, epochs, epoch),
+        match is_stamped_by(glance.spot.head(), epoch) {
+            true => (glance.newest & ABSENT == 0).then(|| InView::known_by_stamp(glance.spot)),
+            false => self.look_for(objects, epochs, epoch).filter(|shown| shown.object().is_some()),
         }
     }
 
-    /// The same behind the newest one. V3, V6.
-    fn look_for<V>(&self, objects: &Objects<V>, epochs: &Epochs, epoch: u64) -> Option<Index> {
+    /// The same of any version. V3, V6.
+    fn look_for<'o, V>(&self, objects: &'o Objects<V>, epochs: &Epochs, epoch: u64) -> Option<InView<'o, V>> {
         'newest: loop {
             // What leads to the version that is looked at: a link that is not marked, in a version that is held, or this.
             let mut newer = None::<Passing<'_, V>>;
@@ -170,13 +197,14 @@ impl Version {
             loop {
                 let (at, place) = (next?, newer.as_ref().map_or(&self.0, |newer| older(newer.head())));
                 pause_point("version: link read");
-                if is_stamped_by(objects.head(at), epoch) {
-                    return chain::shown(objects, at).is_some().then_some(at);
+                let spot = objects.spot(at);
+                if is_stamped_by(spot.head(), epoch) {
+                    return Some(InView::known_by_stamp(spot));
                 }
                 let Some(held) = hold(objects, at, place, link) else { continue 'newest };
                 let held = Passing { objects, held: Some(held) };
                 if stamp(held.head(), epochs, false) <= epoch {
-                    return chain::shown(objects, at).is_some().then_some(at);
+                    return Some(InView::known_by_stamp(spot));
                 }
                 // Acquire: pairs with the exchanges of links (Release); publishes the older version.
                 let its = older(held.head()).load(Ordering::Acquire);

@@ -180,6 +180,12 @@ impl<T, H: Head> Pool<T, H> {
         &self.cell(index).head
     }
 
+    /// A cell, whatever it is at the moment.
+    #[inline(always)]
+    pub(crate) fn spot(&self, index: Index) -> Spot<'_, T, H> {
+        Spot { cell: self.home().slab.ptr(index), pool: PhantomData }
+    }
+
     /// The link of a cell: what `set_previous` put there, if the caller knows that it is still published.
     #[inline]
     pub(crate) fn previous(&self, index: Index) -> Option<Index> {
@@ -228,17 +234,6 @@ impl<T, H: Head> Pool<T, H> {
         }
         // SAFETY: retained just now; the caller sees the body, as it knows of a reference.
         unsafe { Shared::from_cell(self.home().slab.ptr(index)) }
-    }
-
-    /// The value of a cell, if it has one.
-    ///
-    /// # Safety
-    ///
-    /// Somebody has a reference, which the caller knows of, and keeps it as long as the value is used.
-    #[inline(always)]
-    pub(crate) unsafe fn peek(&self, index: Index) -> Option<&T> {
-        // SAFETY: I1: nobody writes the body while there is a reference; I2: the caller sees it.
-        unsafe { self.cell(index).value() }
     }
 
     /// Somebody else's reference.
@@ -344,6 +339,53 @@ impl<T, H: Head> Drop for Pool<T, H> {
         if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
             resume_unwind(panic);
         }
+    }
+}
+
+/// Where a cell is, whatever it is at the moment.
+pub(crate) struct Spot<'p, T, H: Head> {
+    cell: NonNull<Cell<T, H>>,
+    pool: PhantomData<&'p Pool<T, H>>,
+}
+
+impl<'p, T, H: Head> Spot<'p, T, H> {
+    #[inline(always)]
+    fn cell(&self) -> &'p Cell<T, H> {
+        // SAFETY: I4: the cells of a pool are there as long as the pool is.
+        unsafe { self.cell.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> &'p H {
+        &self.cell().head
+    }
+
+    /// Brings it near.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        prefetch_all(self.cell());
+    }
+
+    /// The value, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// Somebody has a reference, which the caller knows of, and keeps it as long as the value is used.
+    #[inline(always)]
+    pub(crate) unsafe fn value(&self) -> Option<&'p T> {
+        // SAFETY: I1: nobody writes the body while there is a reference; I2: the caller sees it.
+        unsafe { self.cell().value() }
+    }
+
+    /// One reference more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`value`](Self::value), but during this call.
+    pub(crate) unsafe fn share(&self) -> Shared<T, H> {
+        self.cell().retain();
+        // SAFETY: retained just now; the caller sees the body.
+        unsafe { Shared::from_cell(self.cell) }
     }
 }
 

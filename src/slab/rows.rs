@@ -92,20 +92,28 @@ impl<T: Default> Rows<T> {
         unsafe { first.add(slot) }
     }
 
-    /// The chunks up to the one of slot `last` that are there, each with the number of its first slot.
-    pub(super) fn chunks(&self, last: u32) -> impl Iterator<Item = (u32, &[T])> {
-        (0..=last / Chunk::<T>::SLOTS).filter_map(|chunk| {
-            let (row, place) = locate_chunk(chunk);
-            // Acquire: as in `ptr`.
-            let row = NonNull::new(self.rows[row].load(Acquire))?;
-            // SAFETY: as in `ptr`.
-            let place = unsafe { row.add(place).as_ref() };
-            // Acquire: as in `ptr`.
-            let first = NonNull::new(place.load(Acquire))?;
-            // SAFETY: I1: a chunk has so many slots, all made, and is there until the rows are dropped.
-            let slots = unsafe { slice::from_raw_parts(first.as_ptr(), Chunk::<T>::SLOTS as usize) };
-            Some((chunk * Chunk::<T>::SLOTS, slots))
+    /// The slots up to `last` that are there, as stretches of up to `max` side by side, each with the number of its first one.
+    pub(super) fn stretches(&self, last: u32, max: usize) -> impl Iterator<Item = (u32, &[T])> {
+        let slots = Chunk::<T>::SLOTS;
+        (0..=last / slots).flat_map(move |chunk| {
+            let first = chunk * slots;
+            let slots = self.chunk(chunk, (last - first + 1).min(slots));
+            slots.chunks(max).zip((first..).step_by(max)).map(|(slots, first)| (first, slots))
         })
+    }
+
+    /// The first so many slots of a chunk, or none if it is not there.
+    fn chunk(&self, chunk: u32, slots: u32) -> &[T] {
+        debug_assert!(slots <= Chunk::<T>::SLOTS);
+        let (row, place) = locate_chunk(chunk);
+        // Acquire: as in `ptr`.
+        let Some(row) = NonNull::new(self.rows[row].load(Acquire)) else { return &[] };
+        // SAFETY: as in `ptr`.
+        let place = unsafe { row.add(place).as_ref() };
+        // Acquire: as in `ptr`.
+        let Some(first) = NonNull::new(place.load(Acquire)) else { return &[] };
+        // SAFETY: I1: a chunk has at least so many slots, all made, and is there until the rows are dropped.
+        unsafe { slice::from_raw_parts(first.as_ptr(), slots as usize) }
     }
 
     /// Sees to it that the slot of an index is there. Ends the process if there is no memory for it.

@@ -125,6 +125,9 @@ where
 
 impl<K, V> Cut<K, V> {
     fn changes_since(&self, older: &Self) -> impl Iterator<Item = KnownChange<K, V>> {
-        self.places().filter_map(|place| KnownChange::of(older.known(&place), self.known(&place)))
+        self.places().filter_map(|place| {
+            let shown = |cut: &Self| cut.see(place).map(|seen| seen.share());
+            KnownChange::of(shown(older), shown(self))
+        })
     }
 }

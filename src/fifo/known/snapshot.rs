@@ -7,12 +7,15 @@ use std::hash::{BuildHasher, Hash};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-use crate::fifo::chain;
+use smallvec::SmallVec;
+
+use crate::fifo::chain::InView;
 use crate::fifo::core::Core;
 use crate::fifo::entry::{Slot, key_shown};
 use crate::fifo::epochs::Moment;
 use crate::fifo::hashing::{mix, shard_of};
 use crate::fifo::shard::Shard;
+use crate::fifo::version::Glance;
 use crate::fifo::{DeltaFifo, Published};
 use crate::known::{KnownObject, KnownView};
 use crate::slab::Index;
@@ -20,8 +23,8 @@ use crate::sync::Arc as Shared;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::epoch;
 
-/// So many objects ahead an iteration asks for the next.
-const AHEAD: usize = 8;
+/// So many objects an iteration asks for together.
+const AHEAD: usize = 16;
 
 /// The known objects of a [`DeltaFifo`] as of one moment.
 ///
@@ -85,8 +88,22 @@ pub(super) struct Place<'c, K, V> {
     slot: &'c Slot<K>,
 }
 
+impl<K, V> Clone for Place<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for Place<'_, K, V> {}
+
+/// What a snapshot shows at a place.
+pub(super) struct Seen<'c, K, V> {
+    place: Place<'c, K, V>,
+    object: InView<'c, V>,
+}
+
 impl<K, V> Cut<K, V> {
-    fn look_up<Q>(&self, hash: u64, key: &Q) -> Option<(Place<'_, K, V>, Index)>
+    fn look_up<Q>(&self, hash: u64, key: &Q) -> Option<Seen<'_, K, V>>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -94,32 +111,47 @@ impl<K, V> Cut<K, V> {
         let shards = &self.core.shards;
         let shard = &shards[shard_of(hash, shards.len())];
         let index = shard.find_entry(hash, key, &epoch::pin())?;
-        let place = Place { shard, index, slot: shard.entries.slots().get(index) };
-        let object = self.object(&place)?;
-        Some((place, object))
+        self.see(Place { shard, index, slot: shard.entries.slots().get(index) })
     }
 
-    /// All places where an entry may be, in the order of memory: keys and versions that a snapshot shows stay where they are (E9, V7),
-    /// so no table has to be walked, and no guard be held.
+    /// What it shows, in the order of memory: keys and versions that a snapshot shows stay where they are (E9, V7), so no table has to
+    /// be walked, and no guard be held.
+    fn shown(&self) -> impl Iterator<Item = Seen<'_, K, V>> {
+        self.glances().filter_map(|(place, glance)| self.see_at(place, glance?))
+    }
+
+    /// All places where an entry may be.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'_, K, V>> {
+        self.glances().map(|(place, _)| place)
+    }
+
+    /// The same with what is newest there, which is asked for a few places ahead.
+    fn glances(&self) -> impl Iterator<Item = (Place<'_, K, V>, Option<Glance<'_, V>>)> {
         self.core.shards.iter().flat_map(|shard| {
-            shard.entries.slots().chunks().flat_map(move |(first, slots)| {
-                slots.iter().enumerate().filter_map(move |(at, slot)| {
-                    shard.prefetch_known(slots.get(at + AHEAD));
-                    Some(Place { shard, index: Index::new(first + at as u32)?, slot })
+            let stretches = shard.entries.slots().stretches(AHEAD);
+            stretches.flat_map(move |(first, slots)| {
+                let glance = |slot: &Slot<K>| slot.head().version.glance(&shard.objects);
+                let glances: SmallVec<[_; AHEAD]> = slots.iter().map(glance).collect();
+                glances.iter().flatten().for_each(Glance::prefetch);
+                let places = slots.iter().zip(first..);
+                places.zip(glances).filter_map(move |((slot, number), glance)| {
+                    Some((Place { shard, index: Index::new(number)?, slot }, glance))
                 })
             })
         })
     }
 
-    /// Where each object is that it shows, and the object's cell.
-    fn shown(&self) -> impl Iterator<Item = (Place<'_, K, V>, Index)> {
-        self.places().filter_map(|place| self.object(&place).map(|object| (place, object)))
+    /// What it shows of the key of an entry.
+    pub(super) fn see<'c>(&self, place: Place<'c, K, V>) -> Option<Seen<'c, K, V>> {
+        let glance = place.slot.head().version.glance(&place.shard.objects)?;
+        self.see_at(place, glance)
     }
 
-    /// What it shows of the key of an entry, with the key.
-    pub(super) fn known(&self, place: &Place<'_, K, V>) -> Option<KnownObject<K, V>> {
-        self.object(place).map(|object| place.share(object))
+    #[inline]
+    fn see_at<'c>(&self, place: Place<'c, K, V>, glance: Glance<'c, V>) -> Option<Seen<'c, K, V>> {
+        let (version, objects) = (&place.slot.head().version, &place.shard.objects);
+        let object = version.in_view(glance, objects, &self.core.epochs, self.moment.epoch())?;
+        Some(Seen { place, object })
     }
 
     /// Whoever comes while somebody counts does so too: nobody waits.
@@ -134,25 +166,25 @@ impl<K, V> Cut<K, V> {
             counted => counted - 1,
         }
     }
-
-    /// The cell of what it shows of the key of an entry. Stays, as does the key (V7, E9).
-    #[inline]
-    fn object(&self, Place { shard, slot, .. }: &Place<'_, K, V>) -> Option<Index> {
-        slot.head().version.shown_at(&shard.objects, &self.core.epochs, self.moment.epoch())
-    }
 }
 
-impl<'c, K, V> Place<'c, K, V> {
-    /// What a snapshot that is there shows here, and of which key.
+impl<'c, K, V> Seen<'c, K, V> {
+    /// As long as the snapshot is there.
     #[inline]
-    fn lend(&self, object: Index) -> Option<(&'c K, &'c V)> {
-        Some((key_shown(self.slot), chain::shown(&self.shard.objects, object)?))
+    fn key(&self) -> &'c K {
+        key_shown(self.place.slot)
     }
 
-    /// The same, good for ever.
-    fn share(&self, object: Index) -> KnownObject<K, V> {
-        let key = self.shard.entries.share_shown(self.index);
-        KnownObject::of_entry(key, chain::share_shown(&self.shard.objects, object))
+    /// As long as the snapshot is there.
+    #[inline]
+    fn object(&self) -> &'c V {
+        self.object.object().expect("what is seen is not nothing")
+    }
+
+    /// Both, good for ever.
+    pub(super) fn share(&self) -> KnownObject<K, V> {
+        let key = self.place.shard.entries.share_shown(self.place.index);
+        KnownObject::of_entry(key, self.object.share())
     }
 }
 
@@ -236,7 +268,7 @@ where
     {
         let hash = mix(self.hasher.hash_one(key));
         match &*self.inner {
-            Inner::Cut(cut) => cut.look_up(hash, key).map(|(place, object)| place.share(object)),
+            Inner::Cut(cut) => cut.look_up(hash, key).map(|seen| seen.share()),
             Inner::Collected { table, .. } => {
                 table.get(&hash)?.iter().find(|known| known.key().borrow() == key).cloned()
             }
@@ -249,10 +281,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         match &*self.inner {
-            Inner::Cut(cut) => {
-                let (place, object) = cut.look_up(mix(self.hasher.hash_one(key)), key)?;
-                place.lend(object).map(|(_, object)| f(object))
-            }
+            Inner::Cut(cut) => cut.look_up(mix(self.hasher.hash_one(key)), key).map(|seen| f(seen.object())),
             Inner::Collected { .. } => self.find(key).map(|known| f(known.object())),
         }
     }
@@ -267,9 +296,7 @@ where
     fn for_each(&self, mut f: impl FnMut(&K, &V)) {
         match &*self.inner {
             Inner::Cut(cut) => {
-                cut.shown()
-                    .filter_map(|(place, object)| place.lend(object))
-                    .for_each(|(key, object)| f(key, object));
+                cut.shown().for_each(|seen| f(seen.key(), seen.object()));
             }
             Inner::Collected { table, .. } => {
                 table.values().flatten().for_each(|known| f(known.key(), known.object()));
@@ -279,7 +306,7 @@ where
 
     fn iter(&self) -> impl Iterator<Item = KnownObject<K, V>> {
         let (cut, collected) = match &*self.inner {
-            Inner::Cut(cut) => (Some(cut.shown().map(|(place, object)| place.share(object))), None),
+            Inner::Cut(cut) => (Some(cut.shown().map(|seen| seen.share())), None),
             Inner::Collected { table, .. } => (None, Some(table.values().flatten().cloned())),
         };
         cut.into_iter().flatten().chain(collected.into_iter().flatten())

@@ -167,8 +167,9 @@ impl Keys {
     }
 
     fn at(&self, moment: Moment, key: usize) -> Option<u32> {
-        let object = self.versions[key].shown_at(&self.objects, &self.epochs, moment.epoch())?;
-        chain::shown(&self.objects, object).map(Object::read)
+        let glance = self.versions[key].glance(&self.objects)?;
+        let shown = self.versions[key].in_view(glance, &self.objects, &self.epochs, moment.epoch())?;
+        shown.object().map(Object::read)
     }
 
     /// What a snapshot shows of the first key, twice.

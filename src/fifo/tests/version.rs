@@ -44,8 +44,9 @@ impl Known {
     }
 
     fn read_at(&self, moment: Moment) -> Option<u8> {
-        let at = self.version.shown_at(&self.objects, &self.epochs, moment.epoch())?;
-        chain::shown(&self.objects, at).map(|object| **object)
+        let glance = self.version.glance(&self.objects)?;
+        let shown = self.version.in_view(glance, &self.objects, &self.epochs, moment.epoch())?;
+        shown.object().map(|object| **object)
     }
 
     /// How many objects went.
