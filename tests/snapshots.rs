@@ -13,12 +13,16 @@ use delta_fifo::{DeltaFifo, DeltaQueue, FifoSnapshot, KnownView, RandomState};
 mod cut;
 #[path = "snapshots/kept.rs"]
 mod kept;
+#[path = "snapshots/moments.rs"]
+mod moments;
 #[path = "snapshots/panics.rs"]
 mod panics;
 #[path = "snapshots/random.rs"]
 mod random;
 #[path = "snapshots/storm.rs"]
 mod storm;
+#[path = "snapshots/transfers.rs"]
+mod transfers;
 #[path = "snapshots/views.rs"]
 mod views;
 
