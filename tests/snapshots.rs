@@ -11,6 +11,8 @@ use delta_fifo::{DeltaFifo, DeltaQueue, FifoSnapshot, KnownView, RandomState};
 
 #[path = "snapshots/cut.rs"]
 mod cut;
+#[path = "snapshots/histories.rs"]
+mod histories;
 #[path = "snapshots/kept.rs"]
 mod kept;
 #[path = "snapshots/moments.rs"]
