@@ -70,6 +70,8 @@ pub(crate) struct SnapshotOptions {
     pub(crate) allocators: Vec<Allocator>,
     pub(crate) stores: Vec<&'static stores::Entry>,
     pub(crate) keys: Vec<usize>,
+    /// Of the snapshot whose drop is looked at.
+    pub(crate) known: usize,
     pub(crate) plan: Plan,
     pub(crate) client_go: bool,
     pub(crate) kube: bool,
@@ -219,12 +221,13 @@ fn memory(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
 }
 
 fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
-    let (mut quick, mut blocks, mut keys, mut seconds) = (false, None, None, None);
+    let (mut quick, mut blocks, mut keys, mut known, mut seconds) = (false, None, None, None, None);
     let mut options = SnapshotOptions {
         blocks: 0,
         allocators: Allocator::ALL.to_vec(),
         stores: stores::ALL.iter().collect(),
         keys: Vec::new(),
+        known: 0,
         plan: Plan { snapshots: 1_001, scanned: 2_000_000, time: Duration::ZERO },
         client_go: false,
         kube: false,
@@ -240,6 +243,7 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
             Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
             Long("stores") => options.stores = parser.value()?.parse_with(|text| list(text, store))?,
             Long("keys") => keys = Some(parser.value()?.parse_with(|text| list(text, positive))?),
+            Long("known") => known = Some(parser.value()?.parse_with(positive)?),
             Long("seconds") => seconds = Some(parser.value()?.parse_with(above_zero)?),
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("json") => options.json = Some(json(parser)),
@@ -249,6 +253,7 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     }
     options.blocks = blocks.unwrap_or(if quick { 2 } else { 30 });
     options.keys = keys.unwrap_or(if quick { vec![1_000, 20_000] } else { vec![1_000, 100_000, 1_000_000] });
+    options.known = known.unwrap_or(if quick { 5_000 } else { 100_000 });
     options.plan.time = Duration::from_secs_f64(seconds.unwrap_or(if quick { 0.02 } else { 0.2 }));
     options.client_go |= !quick;
     if quick {

@@ -1,6 +1,7 @@
 //! `snapshots`: what it costs to look at all known objects as of one moment, and what that costs the writer.
 
 mod bars;
+mod sweeps;
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,12 +15,15 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
+use crate::bars::PEER;
 use crate::cli::SnapshotOptions;
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::outside::{Figures, Outside};
 use crate::process::{self, Measured, Result};
 use crate::report::{caveat, heading};
 use crate::stats::Estimate;
+
+use sweeps::Sweeps;
 
 /// Nobody's store: a plain hash map, scanned where nothing else goes on.
 const PLAIN: &str = "plain";
@@ -50,6 +54,8 @@ struct Report {
     blocks: usize,
     seed: u64,
     rows: Vec<Row>,
+    /// Of the queue, if it runs.
+    sweeps: Option<Sweeps>,
     /// What is not what it seems, or not there.
     notes: Vec<String>,
     void: Vec<String>,
@@ -196,6 +202,7 @@ fn measure(options: &SnapshotOptions) -> Report {
         blocks: options.blocks,
         seed: options.seed,
         rows: Vec::new(),
+        sweeps: None,
         notes: Vec::new(),
         void: Vec::new(),
     };
@@ -250,6 +257,17 @@ fn measure(options: &SnapshotOptions) -> Report {
                 }
             }
         }
+    }
+    if options.stores.iter().any(|store| store.id == PEER) {
+        let mut sweeps = Sweeps::new(options.known);
+        for block in 0..options.blocks {
+            progress.set_message(format!("a snapshot of {} keys is dropped", options.known));
+            let wrong = sweeps.measure(options.seed);
+            report
+                .void
+                .extend(wrong.into_iter().map(|wrong| format!("{PEER}, drops, block {block}: {wrong}")));
+        }
+        report.sweeps = Some(sweeps);
     }
     progress.finish_and_clear();
     report.disturbance = watch.end();
@@ -308,6 +326,7 @@ impl Measured for Report {
             }
             text.push('\n');
         }
+        self.sweeps.iter().for_each(|sweeps| text.push_str(&sweeps.table()));
         self.notes.iter().for_each(|note| _ = writeln!(text, "{note}"));
         self.void.iter().for_each(|void| _ = writeln!(text, "VOID: {void}"));
         text.push_str(caveat(self.disturbance));

@@ -106,13 +106,15 @@ fn snapshots_are_set_against_maps_and_bars() {
     let (status, out, err) = run(command);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
     for part in
-        ["write, 8 readers", "arcswap", "imbl", "plain", "≤ 1000", "times imbl", "client-go is left out"]
+        ["write, 8 readers", "arcswap", "plain", "≤ 1000", "times imbl", "client-go is left out", "empty pop"]
     {
         assert!(out.contains(part), "{part}: {out}");
     }
     let (status, json, _) = run(&format!("{command} --allocator system --stores sharded --json"));
     let reports: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((status, reports[0]["rows"][0]["what"].as_str()), (Some(0), Some("snapshot()")));
+    let drops = &reports[0]["sweeps"]["rows"][0];
+    assert_eq!((drops["call"].as_str(), drops["calls"].as_u64()), (Some("drop"), Some(5)));
 }
 
 #[test]

@@ -113,9 +113,11 @@ fn snapshots_have_stores_for_peers() {
     let Ok(Command::Snapshots(options)) = parsed("snapshots --quick --stores imbl,B1 --keys 5_000") else {
         panic!("it is there")
     };
-    assert_eq!((options.blocks, options.keys), (2, vec![5_000]));
+    assert_eq!((options.blocks, options.keys, options.known), (2, vec![5_000], 5_000));
     assert_eq!(options.stores.iter().map(|store| store.id).collect::<Vec<_>>(), ["imbl", "B1"]);
-    for nonsense in ["snapshots --stores B3", "snapshots --keys 1,1", "snapshots --peers B1"] {
+    for nonsense in
+        ["snapshots --stores B3", "snapshots --keys 1,1", "snapshots --known 0", "snapshots --peers B1"]
+    {
         assert!(parsed(nonsense).is_err(), "{nonsense}");
     }
 }

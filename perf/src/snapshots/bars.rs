@@ -163,6 +163,7 @@ mod tests {
             blocks: 2,
             seed: 1,
             rows,
+            sweeps: None,
             notes: Vec::new(),
             void: Vec::new(),
         }

@@ -5,6 +5,7 @@ pub mod growth;
 pub mod memory;
 pub mod paced;
 pub mod readers;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod window;
