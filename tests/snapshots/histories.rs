@@ -149,7 +149,7 @@ impl<Q: Moments<Key = u64, Value = u64>> Round<Q> {
 
     fn look(&self, thread: usize) {
         let (mut random, mut cuts, mut reads) = (self.random(thread), Vec::new(), Vec::new());
-        let mut last = None;
+        let (mut last, mut last_shared) = (None, None);
         for _ in 0..self.steps {
             if random.one_in(4) {
                 let key = random.below(self.keys);
@@ -167,6 +167,10 @@ impl<Q: Moments<Key = u64, Value = u64>> Round<Q> {
                 assert_eq!(self.shown(&before, &mut random), showed);
             }
             let epoch = Q::moment(&snapshot);
+            if is_shared {
+                assert!(epoch >= last_shared, "{last_shared:?} was shared, and then {epoch:?}");
+                last_shared = epoch;
+            }
             // Where it is shared it may have been taken at any time before.
             let call = if is_shared && epoch.is_some() { 0 } else { call };
             cuts.push(Cut { shown, call, returned, epoch });
