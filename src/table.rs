@@ -1,4 +1,4 @@
-//! A lock-free hash table of slab slots, which grows while it is in use.
+//! A lock-free hash table of slab slots, which grows and shrinks while it is in use.
 //!
 //! A split-ordered list after Shalev and Shavit, *Split-Ordered Lists: Lock-Free Extensible Hash Tables* (J. ACM 53(3),
 //! 2006); removal after Harris (DISC 2001) and Michael (SPAA 2002). All nodes are in one list, sorted by the reversed bits
@@ -14,7 +14,8 @@
 //! ```
 //!
 //! (one list, left to right in each row: 0 2 1 3 7). When the count of buckets doubles, each bucket is split in place by
-//! another one that is put in the list behind half of its nodes, when somebody first needs it. No node moves.
+//! another one that is put in the list behind half of its nodes, when somebody first needs it. When the count halves, the
+//! buckets of the upper half are taken out of the list, and their array is freed. No node moves.
 //!
 //! Links are the slots' indices and the buckets' numbers, in atomics of type-stable memory, so nothing here is `unsafe` but
 //! the arrays of buckets.
@@ -23,12 +24,14 @@
 //!
 //! - **I1, sorted.** Along the list orders never go down. A node's is odd and a bucket's even, so a bucket stands before all
 //!   nodes whose hashes end in its number, and no bucket stands among nodes of one order.
-//! - **I2, in the list or marked.** A node that was inserted and is not marked can be reached from bucket 0, and from every
-//!   linked bucket before it. A mark is never taken off, and a marked link never changes: nothing is put behind a node
-//!   that is on its way out, and a node that was unlinked is not linked again.
+//! - **I2, in the list or marked.** A node that was inserted and is not marked, and a bucket that was put in the list and is
+//!   not, can be reached from bucket 0, and from every linked bucket before it. A node's mark is never taken off, and a
+//!   marked link never changes: nothing is put behind what is on its way out, and what was unlinked is not linked again,
+//!   but after grace (I5, I9).
 //! - **I3, buckets.** A bucket's link is unlinked (all zeros) → claimed → claimed, with what will be next → the same in the
-//!   list → settled, and never goes back. Until it is in the list only its claimer writes it. Only a settled one is entered
-//!   from the arrays. One that is met in the list is in the list: who meets it there settles it. Buckets are not removed.
+//!   list → settled → marked, and from there claimed again or freed (I9). While it is claimed and not in the list only its
+//!   claimer writes it. Only a settled one is entered from the arrays. One that is met in the list is in the list, or marked:
+//!   who meets one there that is claimed settles it, and takes one out that is marked.
 //! - **I4, unique.** An insert goes behind all nodes of its order, by a CAS of the last one's link (or of what is before
 //!   them if there are none). So if the CAS succeeds, nothing of this order was put behind those that the insert has seen.
 //! - **I5, grace; the callers'.** Every call runs under a guard. A slot is given back, or inserted again, only after no
@@ -38,12 +41,30 @@
 //!   who pins from then on does not find it on any path.
 //! - **I7, callers' code.** `eq`, `len` and what a walk calls run when nothing is claimed and no step is half done. If one of
 //!   them panics, the table is as before the call; a new node is not in it.
-//! - **I8, arrays.** A count of buckets is stored after the arrays that it needs.
+//! - **I8, arrays.** A count of buckets is stored after the arrays that it needs. Who has read it under a guard finds them
+//!   while the guard lives.
+//! - **I9, shrinking.** It goes through phases, which are one word with the count ([`extent`]):
+//!   *Steady* → *Leaving*: the count is halved; the array of the upper half is doomed. Who begins from now on neither enters
+//!   its buckets nor claims them. → *Unlinking*, after a grace period: who had read the old count has ended, and what they had
+//!   claimed is settled. Each doomed bucket is marked, and unlinked if it is in the list; nobody claims one. → *Resting*, when
+//!   that is done: no link that can be reached leads to a doomed bucket. → *Freeing*, after a grace period: nobody
+//!   has such a link any more, or is busy unlinking. The array is taken out, and the collector frees it. → *Steady*.
+//! - **I10, growth** is possible in each phase. From Leaving it leads back to Steady. In Unlinking and Freeing who grows does
+//!   another piece first, and those are finite. In Resting the array is there and is covered again; its buckets are passed over for
+//!   the ones that they were split from, until the rest is over: from there it goes to Steady, and they are claimed anew. The
+//!   doomed array is provided by nobody who has read that it is doomed, so while it is Freeing nobody provides it: who has read
+//!   Steady, and so would, keeps the next shrinking in Leaving by their guard.
+//!
+//! *Why there are two grace periods.* Without the first, somebody could enter a bucket that is marked already, and put something
+//! behind it; or put one in the list that was found not to be there. Without the second, somebody could follow a link
+//! that they have read, by the number of a bucket, to an array that is gone, or to a new bucket that is not in the list yet.
+//! The collector waits for a third one before it frees an array: so no array has the address of one that
+//! somebody is about to take out.
 //!
 //! *Why I6 holds.* A search for the node's order goes from link to unmarked link and past all nodes of this order. The link
 //! by which it passes from before the node to behind it was read from a node or bucket that was in the list, and did not
 //! lead to the marked node; by I2 nothing will lead there again. What the search has read, its caller's deferral publishes
-//! to whoever pins later.
+//! to whoever pins later. It is the same with a bucket.
 //!
 //! # Linearization
 //!
@@ -51,8 +72,8 @@
 //!   of the link *of* the node, which showed it unmarked.
 //! - A removal takes place at the mark.
 //! - A `find` that finds nothing takes place at the load of the link that leads past the order; or if it came there by way of
-//!   nodes that were unlinked under it, at its beginning or right after the removal of the equal node, if there was one: what
-//!   it misses was put behind a node already unlinked, so after the call began.
+//!   nodes or buckets that were unlinked under it, at its beginning or right after the removal of the equal node, if there was
+//!   one: what it misses was put behind something already unlinked, so after the call began.
 //! - A walk is not one moment. It shows each node that is in the table from its beginning to its end, once. Others it shows or
 //!   not; an equal node that replaces one that was shown may be shown too.
 //!
@@ -63,12 +84,19 @@
 //! bucket in the list, it leaves the bucket's nodes to be reached from the one it splits: a longer way until it goes on, for
 //! one bucket. A count that cannot double for want of memory stays, and ways get longer.
 //!
-//! Expected time is constant: there are two buckets for three nodes, or up to four, by the most nodes that there ever were; 4 bytes
-//! each, kept until the table is dropped.
+//! Stopped in `shrink`, or anywhere else under a guard, it keeps the shrinking from its end, which is memory, and the buckets of one
+//! array that is covered again while they rest from being used (I10): ways twice as long for the keys of these. One call unlinks a
+//! bounded number of buckets, and whoever shrinks next goes on from there.
+//!
+//! Expected time is constant: there are two buckets for three nodes, or up to four. When nodes have gone, and there are eight buckets
+//! for one, the count is halved by those who remove more, as often as it takes, but each time two grace periods have to pass. A bucket
+//! is 4 bytes.
 
 mod directory;
+mod extent;
 mod link;
 mod list;
+mod resize;
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
@@ -76,12 +104,13 @@ mod models;
 mod tests;
 
 use crate::slab::{Index, Slab, Slot};
-use crate::sync::atomic::AtomicU32;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{self, Acquire, Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::epoch::Guard;
-use crate::sync::{pause_point, planted, prefetch, weaken};
+use crate::sync::{Arc, pause_point, planted, prefetch, weaken};
 
-use directory::{Directory, FIRST, MOST};
+use directory::Directory;
+use extent::Extent;
 use link::{Link, Target};
 use list::{List, Place, Seen, order_of_hash};
 
@@ -108,9 +137,13 @@ pub(crate) struct Position(u32);
 
 /// The nodes are in a slab that every call is given: always the same one.
 pub(crate) struct Table {
-    /// The count of buckets less one.
-    mask: AtomicU32,
+    /// An [`Extent`].
+    extent: AtomicU64,
     directory: Directory,
+    /// Doomed buckets that have been unlinked, from the first on (I9).
+    unlinked: AtomicU32,
+    /// The term of the last grace period that has ended.
+    over: Arc<AtomicU32>,
 }
 
 /// A table can hold nodes with indices below this.
@@ -126,19 +159,24 @@ pub(crate) fn hash_of<N: Node>(node: &N) -> u32 {
 impl Table {
     /// A few buckets.
     pub(crate) fn new() -> Self {
-        Table { mask: AtomicU32::new(FIRST - 1), directory: Directory::new() }
+        Table {
+            extent: AtomicU64::new(Extent::NEW.word()),
+            directory: Directory::new(),
+            unlinked: AtomicU32::new(0),
+            over: Arc::new(AtomicU32::new(Extent::NEW.term())),
+        }
     }
 
     /// Brings near what a search for this hash begins with.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
-        prefetch(self.directory.bucket(self.bucket(hash)));
+        self.directory.prefetch(self.bucket(hash));
     }
 
     /// The same for what it goes on with.
     #[inline]
-    pub(crate) fn prefetch_node<N: Node>(&self, nodes: &Slab<N>, hash: u64) {
-        if let Target::Node(index) = Link::load(self.directory.bucket(self.bucket(hash))).target() {
+    pub(crate) fn prefetch_node<N: Node>(&self, nodes: &Slab<N>, hash: u64, guard: &Guard) {
+        if let Target::Node(index) = Link::load(self.directory.bucket(self.bucket(hash), guard)).target() {
             prefetch(nodes.get(index).next());
         }
     }
@@ -188,7 +226,7 @@ impl Table {
             if place.passed > LONG {
                 // Before the node is linked, as it may panic (I7).
                 if len.take().is_some_and(|len| len() > self.buckets() / 2 * 3) {
-                    self.grow();
+                    self.grow(&list);
                 }
             }
             place.next().store(new.next());
@@ -247,36 +285,25 @@ impl Table {
         })
     }
 
-    /// How many there are. Doubles as the table grows.
+    /// How many there are. Doubles as the table grows, and halves as it shrinks.
     pub(crate) fn buckets(&self) -> usize {
         // Relaxed: just a number.
-        self.mask.load(Relaxed) as usize + 1
+        self.extent(Relaxed).buckets() as usize
     }
 
     fn list<'c, N: Node>(&'c self, nodes: &'c Slab<N>, guard: &'c Guard) -> List<'c, N> {
-        List { directory: &self.directory, nodes, _guard: guard }
+        List { table: self, nodes, guard }
     }
 
     /// The bucket of a hash; its array is there.
     #[inline(always)]
     fn bucket(&self, hash: u64) -> u32 {
-        // Acquire: pairs with `grow` (Release): the arrays of that many buckets (I8). The cast keeps the low bits.
-        hash as u32 & self.mask.load(weaken("the count is read relaxed", Acquire))
+        // Acquire: pairs with `change` (Release): the arrays of that many buckets (I8). The cast keeps the low bits.
+        hash as u32 & self.extent(weaken("the count is read relaxed", Acquire)).mask()
     }
 
-    /// Doubles the count of buckets, if there is memory for them.
-    #[cold]
-    fn grow(&self) {
-        // Acquire: as in `bucket`: this call hands on what it reads.
-        let mask = self.mask.load(Acquire);
-        let buckets = mask + 1;
-        if buckets >= MOST || !self.directory.provide(buckets) {
-            return;
-        }
-        pause_point("grow: provided");
-        // Release: pairs with `bucket` (Acquire); publishes the new array. Relaxed: a failure says that somebody else has
-        // doubled it.
-        let publish = weaken("the count is doubled relaxed", Release);
-        let _ = self.mask.compare_exchange(mask, mask | buckets, publish, Relaxed);
+    #[inline(always)]
+    fn extent(&self, ordering: Ordering) -> Extent {
+        Extent::of_word(self.extent.load(ordering))
     }
 }

@@ -14,11 +14,18 @@ struct Counting;
 /// Bytes that are allocated and not freed.
 static ALIVE: AtomicIsize = AtomicIsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
+/// The same in arrays of 4-byte things that are not small: the tables' buckets.
+static BUCKETS: AtomicIsize = AtomicIsize::new(0);
+
+fn in_buckets(layout: Layout) -> isize {
+    if layout.align() == 4 && layout.size() >= 256 { layout.size() as isize } else { 0 }
+}
 
 // SAFETY: all is the system's; only counts are added.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALIVE.fetch_add(layout.size() as isize, Relaxed);
+        BUCKETS.fetch_add(in_buckets(layout), Relaxed);
         CALLS.fetch_add(1, Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
@@ -26,6 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         ALIVE.fetch_sub(layout.size() as isize, Relaxed);
+        BUCKETS.fetch_sub(in_buckets(layout), Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(place, layout) }
     }
@@ -119,4 +127,37 @@ fn a_change_and_its_pop_allocate_nothing() {
     (0..100).for_each(|_| lap());
     let calls = CALLS.load(Relaxed) - before;
     assert!(calls <= 300, "{calls} calls of the allocator for 100,000 changes");
+}
+
+/// When keys have gone, the buckets of the tables go too: most while they do, the rest as others come and go, as grace periods have
+/// to pass in between.
+#[test]
+fn buckets_of_keys_that_are_gone_are_freed() {
+    const KEYS: u64 = 100_000;
+    let _alone = ALONE.lock();
+    let queue: DeltaFifo<u64, [u64; 4]> = Builder::new().shards(1).build();
+    let before = BUCKETS.load(Relaxed);
+    let taken = || BUCKETS.load(Relaxed) - before;
+    let pop = || queue.try_pop().expect("it is in line").done();
+    for lap in 0..2 {
+        for key in 0..KEYS {
+            queue.add(key, [key; 4]).unwrap();
+            pop();
+        }
+        let most = taken();
+        assert!(most >= 4 * KEYS as isize / 2, "{most} bytes in lap {lap}");
+        for key in 0..KEYS {
+            queue.delete_key(key).unwrap();
+            pop();
+        }
+        let left = taken();
+        assert!(left <= most / 16, "{left} of {most} bytes in lap {lap}");
+        for _ in 0..20_000 {
+            queue.add(0, [0; 4]).unwrap();
+            pop();
+            queue.delete_key(0).unwrap();
+            pop();
+        }
+        assert_eq!(taken(), 0, "in lap {lap}, of {most} bytes");
+    }
 }

@@ -66,7 +66,7 @@ where
         let mut offer = self.prepare(change);
         loop {
             let guard = epoch::pin();
-            self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
+            self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash, &guard);
             match self.offer(&mut offer, &guard) {
                 Offered::Taken(link) => {
                     if let Some(link) = link {
@@ -134,7 +134,7 @@ where
             let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: Vec::new() };
             let (begin, end) = (at, offers.len().min(at + STRETCH));
             for offer in &offers[begin..end] {
-                self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash);
+                self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash, &stretch.guard);
             }
             let mut ask = false;
             while at < end && !ask {

@@ -60,9 +60,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     /// Brings near where the entry of a key probably is, once the bucket is.
-    pub(super) fn prefetch_entry(&self, hash: u64) {
+    pub(super) fn prefetch_entry(&self, hash: u64, guard: &Guard) {
         if !cfg!(delta_fifo_loom) {
-            self.table.prefetch_node(self.entries.slots(), hash);
+            self.table.prefetch_node(self.entries.slots(), hash, guard);
         }
     }
 
@@ -71,12 +71,14 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     pub(super) fn insert_entry(&self, hash: u64, index: Index, guard: &Guard) -> Result<(), Index> {
         let slots = self.entries.slots();
         let key = key_met(slots.get(index), guard);
-        // Relaxed: an estimate, as a known key may be pending.
-        let len = || {
-            let idle = self.objects_known.load(Ordering::Relaxed) + self.asked.load(Ordering::Relaxed);
-            idle.max(self.pending() + self.leased())
-        };
-        self.table.insert(slots, hash, index, |slot| *key_met(slot, guard) == *key, len, guard)
+        self.table.insert(
+            slots,
+            hash,
+            index,
+            |slot| *key_met(slot, guard) == *key,
+            || self.entries_about(),
+            guard,
+        )
     }
 }
 
@@ -115,6 +117,14 @@ impl<K, V> Shard<K, V> {
         }
         self.table.remove(self.entries.slots(), index, guard);
         self.limbo.retire(self.entries.slots(), index, guard);
+        self.table.shrink(self.entries.slots(), || self.entries_about(), guard);
+    }
+
+    /// Roughly how many entries there are.
+    fn entries_about(&self) -> usize {
+        // Relaxed: an estimate, as a known key may be pending.
+        let idle = self.objects_known.load(Ordering::Relaxed) + self.asked.load(Ordering::Relaxed);
+        idle.max(self.pending() + self.leased())
     }
 
     /// What `pick` makes of the next few entries from a position on, and where to go on.

@@ -108,6 +108,15 @@ pub(crate) fn bury<T: Mortal>(value: T) {
     BURIED.with_borrow_mut(|buried| buried.push(Box::new(value)));
 }
 
+/// The same with a whole array.
+pub(crate) fn bury_all<T: Mortal>(values: Box<[T]>) {
+    if !values.iter().all(|value| value.canary().die()) {
+        mem::forget(values);
+        panic!("freed twice");
+    }
+    BURIED.with_borrow_mut(|buried| buried.push(Box::new(values)));
+}
+
 /// Stands in for crossbeam's collector, and is as eager as the contract allows: what is deferred runs as soon as the
 /// last guard that was alive at that moment ends.
 ///
@@ -206,6 +215,9 @@ pub(crate) fn fence_after_rmw() {
 /// Nothing that a model could see.
 #[inline(always)]
 pub(crate) fn prefetch<T>(_: &T) {}
+
+#[inline(always)]
+pub(crate) fn prefetch_place<T>(_: *const T) {}
 
 #[inline(always)]
 pub(crate) fn prefetch_all<T>(_: &T) {}

@@ -80,6 +80,12 @@ pub(crate) fn bury<T>(value: T) {
     drop(value);
 }
 
+/// The same with a whole array.
+#[inline(always)]
+pub(crate) fn bury_all<T>(values: Box<[T]>) {
+    drop(values);
+}
+
 /// Memory that is freed when nobody can be reading it any more.
 ///
 /// One collector for this crate alone: what is pinned for a moment in a producer's call never runs the garbage of
@@ -145,6 +151,12 @@ pub(crate) fn fence_after_rmw() {
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: &T) {
     prefetch_at(std::ptr::from_ref(place).cast());
+}
+
+/// The same for memory that may be gone by now.
+#[inline(always)]
+pub(crate) fn prefetch_place<T>(place: *const T) {
+    prefetch_at(place.cast());
 }
 
 #[inline(always)]

@@ -1,4 +1,12 @@
-//! The buckets: arrays that double in number with each, appended as the table grows and kept until it is dropped.
+//! The buckets: arrays that double in number with each, appended as the table grows and freed when it has shrunk.
+//!
+//! # Invariants
+//!
+//! - **D1** An array's pointer is null, or leads to a boxed slice of `length` buckets. `provide` sets it while it is null, and
+//!   only by way of `vacate` it becomes null again.
+//! - **D2** Who has a guard asks for buckets only whose arrays stay while the guard lives (I9 of the table), so a reference to a
+//!   bucket is good for as long as a guard that it was got under. The collector frees what was vacated, so no pointer
+//!   comes back as another array's while somebody is alive who has read it.
 
 #![expect(unsafe_code, reason = "arrays are reached through atomic pointers and begin as zeroed memory")]
 
@@ -7,6 +15,8 @@ use std::ptr;
 use super::link::Link;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32};
+use crate::sync::epoch::Guard;
+use crate::sync::{Canary, bury_all, pause_point, planted, prefetch_place};
 
 /// Buckets of the first array, and of a new table. A power of two, at least 2.
 pub(super) const FIRST: u32 = if cfg!(delta_fifo_loom) { 2 } else { 8 };
@@ -15,20 +25,33 @@ const ARRAYS: usize = if cfg!(delta_fifo_loom) { 3 } else { 26 };
 /// The most buckets there can be.
 pub(super) const MOST: u32 = FIRST << (if cfg!(delta_fifo_loom) { 2 } else { 25 });
 
-/// **D1** A pointer is null, or leads to a boxed slice of `length` buckets; it is set once, and only `drop` frees it.
+/// Only a link, but for models.
+struct Bucket {
+    link: AtomicU32,
+    canary: Canary,
+}
+
+#[cfg(delta_fifo_loom)]
+impl crate::sync::Mortal for Bucket {
+    fn canary(&self) -> &Canary {
+        &self.canary
+    }
+}
+
 pub(super) struct Directory {
-    arrays: [AtomicPtr<AtomicU32>; ARRAYS],
+    /// D1.
+    arrays: [AtomicPtr<Bucket>; ARRAYS],
 }
 
 /// Which array has the bucket.
 #[inline(always)]
-fn array(bucket: u32) -> usize {
+pub(super) fn array(bucket: u32) -> usize {
     (u32::BITS - (bucket / FIRST).leading_zeros()) as usize
 }
 
 /// The array's first bucket: 0, then `FIRST`, and doubling.
 #[inline(always)]
-fn begin(array: usize) -> u32 {
+pub(super) fn begin(array: usize) -> u32 {
     ((FIRST / 2) << array) & !(FIRST - 1)
 }
 
@@ -40,8 +63,8 @@ impl Directory {
     /// The first array is allocated here, with bucket 0 as the list's beginning.
     pub(super) fn new() -> Self {
         let directory = Directory { arrays: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) };
-        let first: Box<[AtomicU32]> = (0..length(0)).map(|_| AtomicU32::new(0)).collect();
-        Link::END.store(&first[0]);
+        let first = fresh(length(0));
+        Link::END.store(&first[0].link);
         // Relaxed: whoever gets the table gets it with this.
         directory.arrays[0].store(Box::into_raw(first).cast(), Relaxed);
         directory
@@ -49,16 +72,27 @@ impl Directory {
 
     /// The link of a bucket. Its array must be there.
     #[inline(always)]
-    pub(super) fn bucket(&self, bucket: u32) -> &AtomicU32 {
+    pub(super) fn bucket<'g>(&'g self, bucket: u32, _guard: &'g Guard) -> &'g AtomicU32 {
         let array = array(bucket);
         // Acquire: pairs with `provide` (Release); the zeros. The count does not order them: whoever doubled it need not
         // be who provided.
         let first = self.arrays[array].load(Acquire);
         assert!(!first.is_null(), "the count of buckets ran ahead of their arrays");
         let at = (bucket - begin(array)) as usize;
-        // SAFETY: D1: the array has `length(array)` buckets, and `array` and `begin` put `bucket` below its end; it
-        // lives as long as `&self`, and nobody has exclusive access to a bucket before `drop`.
-        unsafe { &*first.add(at) }
+        // SAFETY: D1: the array has `length(array)` buckets, and `array` and `begin` put `bucket` below its end. D2: it
+        // lives as long as the guard, or as `&self`, whichever is shorter; nobody has exclusive access before it is freed.
+        let bucket = unsafe { &*first.add(at) };
+        bucket.canary.touch();
+        &bucket.link
+    }
+
+    /// Brings a bucket near. Needs no guard: nothing is read, and the array may be gone.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, bucket: u32) {
+        let array = array(bucket);
+        // Relaxed: only an address.
+        let first = self.arrays[array].load(Relaxed);
+        prefetch_place(first.wrapping_add((bucket - begin(array)) as usize));
     }
 
     /// Sees to it that the bucket's array is there. Returns whether it is: there may be no memory for it.
@@ -71,14 +105,34 @@ impl Directory {
         }
         let Some(buckets) = zeroed(length(array)) else { return false };
         let first = Box::into_raw(buckets).cast();
-        // Release: pairs with `bucket` (Acquire); publishes the zeros. Relaxed: a failure says that somebody else has
-        // provided it.
+        // Release: pairs with `bucket` and `vacate` (Acquire); publishes the zeros, and how far the table has got that
+        // provides. Relaxed: a failure says that somebody else has provided it.
         let set = self.arrays[array].compare_exchange(ptr::null_mut(), first, Release, Relaxed);
         if set.is_err() {
             // SAFETY: made above with this length, and nobody else has seen it.
             unsafe { free(first, length(array)) };
         }
         true
+    }
+
+    /// Takes an array out, which the collector then frees, if `is_due` says so once its pointer was read. Idempotent: anybody
+    /// may help. While it is due, nobody provides the array, and nobody asks for its buckets.
+    pub(super) fn vacate(&self, array: usize, is_due: impl FnOnce() -> bool, guard: &Guard) {
+        // Acquire: pairs with `provide` (Release): if it is a later array, then `is_due` knows.
+        let first = self.arrays[array].load(Acquire);
+        pause_point("vacate: read");
+        if first.is_null() || !(is_due() || planted("who vacates does not look again")) {
+            return;
+        }
+        pause_point("vacate: due");
+        // Relaxed, twice: whoever says that the array is gone publishes it, and a failure says that somebody else was faster.
+        if self.arrays[array].compare_exchange(first, ptr::null_mut(), Relaxed, Relaxed).is_ok() {
+            let retired = Retired { first: AtomicPtr::new(first), length: length(array) };
+            pause_point("vacate: taken");
+            // D2.
+            guard.defer(move || retired.free());
+            guard.flush();
+        }
     }
 }
 
@@ -95,29 +149,50 @@ impl Drop for Directory {
     }
 }
 
+/// An array that was taken out.
+struct Retired {
+    first: AtomicPtr<Bucket>,
+    length: usize,
+}
+
+impl Retired {
+    fn free(self) {
+        // Relaxed: the closure was handed to this thread with all that was before.
+        let first = self.first.load(Relaxed);
+        // SAFETY: D1: who made the pointer null, so one thread, makes this value. D2: the collector calls when no guard is
+        // alive under which somebody may have got at its buckets.
+        unsafe { free(first, self.length) };
+    }
+}
+
 /// # Safety
 ///
 /// `first` came from a boxed slice of `length` buckets, and nobody uses it any more.
-unsafe fn free(first: *mut AtomicU32, length: usize) {
+unsafe fn free(first: *mut Bucket, length: usize) {
     // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, length)) });
+    bury_all(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, length)) });
+}
+
+fn fresh(length: usize) -> Box<[Bucket]> {
+    (0..length).map(|_| Bucket { link: AtomicU32::new(0), canary: Canary::new() }).collect()
 }
 
 /// Memory that is zero already: a big array costs nothing until its buckets are used.
 #[cfg(not(delta_fifo_loom))]
-fn zeroed(length: usize) -> Option<Box<[AtomicU32]>> {
-    let layout = std::alloc::Layout::array::<AtomicU32>(length).ok()?;
-    // SAFETY: `length` is not 0, as no array is empty.
-    let first = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<AtomicU32>();
+fn zeroed(length: usize) -> Option<Box<[Bucket]>> {
+    let layout = std::alloc::Layout::array::<Bucket>(length).ok()?;
+    // SAFETY: `length` is not 0, as no array is empty, and a bucket has a size.
+    let first = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Bucket>();
     if first.is_null() {
         return None;
     }
-    // SAFETY: allocated as a boxed slice of this length would be, and an atomic of zero bits is a valid one.
+    // SAFETY: allocated as a boxed slice of this length would be, and an atomic of zero bits is a valid one, as is a canary,
+    // which has none.
     Some(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, length)) })
 }
 
 /// A model's atomics are no plain memory.
 #[cfg(delta_fifo_loom)]
-fn zeroed(length: usize) -> Option<Box<[AtomicU32]>> {
-    Some((0..length).map(|_| AtomicU32::new(0)).collect())
+fn zeroed(length: usize) -> Option<Box<[Bucket]>> {
+    Some(fresh(length))
 }

@@ -10,11 +10,11 @@ const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 pub(super) const NUMBER_BITS: u32 = 28;
 /// The number is a bucket's.
 const BUCKET: u32 = 1 << 28;
-/// The link leads somewhere. Clear only in a bucket that nobody has begun to put in the list.
+/// The link leads somewhere. Clear only in a bucket that was never in the list, or is claimed to be put there.
 const LEADS: u32 = 1 << 29;
 /// Somebody has claimed the bucket and is putting it in the list.
 const CLAIM: u32 = 1 << 30;
-/// The node that owns the link is removed.
+/// The node or bucket that owns the link is removed.
 const MARK: u32 = 1 << 31;
 
 /// A node's or a bucket's link to what comes next in the list.
@@ -28,7 +28,7 @@ pub(super) enum Target {
 }
 
 impl Link {
-    /// A bucket that is not in the list yet, and that nobody puts there. All zeros, as arrays of buckets begin.
+    /// A bucket that was never in the list, and that nobody puts there. All zeros, as arrays of buckets begin.
     pub(super) const UNLINKED: Link = Link(0);
     /// A bucket that somebody puts in the list.
     pub(super) const CLAIMED: Link = Link(CLAIM);
@@ -68,7 +68,7 @@ impl Link {
     /// Whether a bucket with this link is in the list for sure.
     #[inline(always)]
     pub(super) fn is_linked(self) -> bool {
-        self.0 & (LEADS | CLAIM) == LEADS
+        self.0 & (LEADS | CLAIM | MARK) == LEADS
     }
 
     #[inline]
@@ -110,10 +110,19 @@ impl Link {
         }
     }
 
-    /// Claims a bucket. Fails if somebody else has.
-    pub(super) fn claim(bucket: &AtomicU32) -> bool {
-        // Relaxed, twice: a claim publishes nothing, and who fails loads the link.
-        bucket.compare_exchange(Link::UNLINKED.0, Link::CLAIMED.0, Relaxed, Relaxed).is_ok()
+    /// Claims a bucket whose link is `from`: not in the list yet, or no more. Says what it is if it is something else.
+    pub(super) fn claim(bucket: &AtomicU32, from: Link) -> Result<(), Link> {
+        // Relaxed, twice: a claim publishes nothing, and who fails loads what they need anew.
+        bucket.compare_exchange(from.0, Link::CLAIMED.0, Relaxed, Relaxed).map(|_| ()).map_err(Link)
+    }
+
+    /// Marks a bucket that was never in the list. Returns whether it was not: otherwise it is in the list, or was.
+    pub(super) fn shut(bucket: &AtomicU32) -> bool {
+        // Relaxed, twice: nothing is known by it but that nobody is to claim it, and who fails loads what they need anew.
+        match bucket.compare_exchange(Link::UNLINKED.0, MARK, Relaxed, Relaxed) {
+            Ok(_) => true,
+            Err(now) => now & LEADS == 0,
+        }
     }
 
     /// Says that a bucket, which is in the list, is there. Returns its link.
@@ -123,17 +132,17 @@ impl Link {
         Link(bucket.fetch_and(!CLAIM, weaken("a bucket is settled relaxed", AcqRel)) & !CLAIM)
     }
 
-    /// Marks a node as removed. Returns whether it was not.
+    /// Marks a node or a bucket as removed. Returns whether it was not.
     #[inline]
-    pub(super) fn mark(node: &AtomicU32) -> bool {
+    pub(super) fn mark(owner: &AtomicU32) -> bool {
         // Release: pairs with `load` (Acquire); what was done before the removal. Acquire: what whoever was faster did
         // before theirs.
         let ordering = weaken("a mark is relaxed", AcqRel);
         if planted("a mark is a store") {
-            let link = node.load(Acquire);
-            node.store(link | MARK, Release);
+            let link = owner.load(Acquire);
+            owner.store(link | MARK, Release);
             return link & MARK == 0;
         }
-        node.fetch_or(MARK, ordering) & MARK == 0
+        owner.fetch_or(MARK, ordering) & MARK == 0
     }
 }

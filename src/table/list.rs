@@ -1,11 +1,10 @@
 //! The sorted list of all nodes and linked buckets, as one call goes along it.
 
-use super::Node;
-use super::directory::Directory;
 use super::link::{Link, Target};
+use super::{Node, Table};
 use crate::slab::{Index, Slab};
 use crate::sync::atomic::AtomicU32;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::sync::epoch::Guard;
 use crate::sync::{pause_point, planted};
 
@@ -23,10 +22,10 @@ fn order_of_bucket(bucket: u32) -> u32 {
 }
 
 pub(super) struct List<'c, N> {
-    pub(super) directory: &'c Directory,
+    pub(super) table: &'c Table,
     pub(super) nodes: &'c Slab<N>,
     /// I5: what was reached stays what it is while the call runs.
-    pub(super) _guard: &'c Guard,
+    pub(super) guard: &'c Guard,
 }
 
 /// Between two neighbours.
@@ -55,10 +54,16 @@ impl Place<'_> {
 }
 
 impl<'c, N: Node> List<'c, N> {
+    /// The link of a bucket.
+    #[inline(always)]
+    fn bucket(&self, bucket: u32) -> &'c AtomicU32 {
+        self.table.directory.bucket(bucket, self.guard)
+    }
+
     /// A bucket in the list from which the nodes of `bucket` can be reached, and its link.
     #[inline(always)]
     pub(super) fn entrance(&self, bucket: u32) -> (&'c AtomicU32, Link) {
-        let start = self.directory.bucket(bucket);
+        let start = self.bucket(bucket);
         let link = Link::load(start);
         if link.is_linked() { (start, link) } else { self.make_entrance(bucket) }
     }
@@ -67,23 +72,21 @@ impl<'c, N: Node> List<'c, N> {
     /// putting there: nobody waits for them.
     #[cold]
     fn make_entrance(&self, bucket: u32) -> (&'c AtomicU32, Link) {
-        while planted("who finds a claimed bucket waits")
-            && Link::load(self.directory.bucket(bucket)).is_claimed()
-        {
+        while planted("who finds a claimed bucket waits") && Link::load(self.bucket(bucket)).is_claimed() {
             crate::sync::thread::yield_now();
         }
-        let (mut start, mut from) = (bucket, self.directory.bucket(bucket));
+        let (mut start, mut from) = (bucket, self.bucket(bucket));
         // Ends at bucket 0 at the latest, which is in the list from the beginning.
         while !Link::load(from).is_linked() {
             start ^= 1 << start.ilog2();
-            from = self.directory.bucket(start);
+            from = self.bucket(start);
         }
         let mut rest = bucket ^ start;
         while rest != 0 {
             start |= rest & rest.wrapping_neg();
             rest &= rest - 1;
             if self.link(from, start) {
-                from = self.directory.bucket(start);
+                from = self.bucket(start);
             }
         }
         (from, Link::load(from))
@@ -92,9 +95,14 @@ impl<'c, N: Node> List<'c, N> {
     /// Puts the bucket in the list, looking for its place from `from`. Returns whether it is there: not if somebody
     /// else has claimed it.
     fn link(&self, from: &'c AtomicU32, bucket: u32) -> bool {
-        let own = self.directory.bucket(bucket);
-        if !Link::claim(own) {
-            return Link::load(own).is_linked() || planted("a claimed bucket counts as linked");
+        let own = self.bucket(bucket);
+        if let Err(link) = Link::claim(own, Link::UNLINKED) {
+            // Acquire: what is no longer doomed has rested: all that was done to the link happened before (I9).
+            let is_free = link.is_marked()
+                && (!self.table.extent(Acquire).has_closed(bucket) || planted("the doomed are claimed"));
+            if !is_free || Link::claim(own, link).is_err() {
+                return Link::load(own).is_linked() || planted("a claimed bucket counts as linked");
+            }
         }
         pause_point("link: claimed");
         // Repeats only if somebody else put something there or removed a neighbour.
@@ -118,9 +126,25 @@ impl<'c, N: Node> List<'c, N> {
     /// Comes to a bucket along the list, which shows that it is there, even if whoever put it there has yet to say so.
     #[inline]
     fn arrive(&self, bucket: u32) -> (&'c AtomicU32, Link) {
-        let own = self.directory.bucket(bucket);
+        let own = self.bucket(bucket);
         let link = Link::load(own);
         (own, if link.is_claimed() { Link::settle(own) } else { link })
+    }
+
+    /// Marks a doomed bucket, and unlinks it if it is in the list. Idempotent; anybody may help. When this returns, no link
+    /// that can be reached from a bucket leads to it.
+    pub(super) fn unlink(&self, bucket: u32) {
+        let own = self.bucket(bucket);
+        if Link::shut(own) {
+            return;
+        }
+        let marked = Link::mark(own);
+        pause_point("unlink: marked");
+        if marked || !planted("who did not mark does not unlink a bucket") {
+            // In the lower half, so not doomed.
+            let (start, _) = self.entrance(bucket ^ 1 << bucket.ilog2());
+            self.behind(start, order_of_bucket(bucket) | 1);
+        }
     }
 
     /// The place behind all nodes up to `order`. Unlinks marked nodes on the way.
@@ -165,7 +189,17 @@ impl<'c, N: Node> List<'c, N> {
                         place.passed += 1;
                     }
                     Target::Bucket(bucket) if order_of_bucket(bucket) < order => {
-                        (place.before, place.link) = self.arrive(bucket);
+                        let (own, link) = self.arrive(bucket);
+                        if link.is_marked() {
+                            pause_point("search: marked bucket");
+                            // Fails as above.
+                            if !Link::swing(place.before, place.link, link.unmarked()) {
+                                continue 'again;
+                            }
+                            place.link = link.unmarked();
+                            continue;
+                        }
+                        (place.before, place.link) = (own, link);
                     }
                     Target::Bucket(_) | Target::End => return Ok(place),
                 }
@@ -173,7 +207,7 @@ impl<'c, N: Node> List<'c, N> {
         }
     }
 
-    /// Goes along the list from `start`, through marked nodes too, and shows `see` each node that is not marked, with
+    /// Goes along the list from `start`, through what is marked too, and shows `see` each node that is not marked, with
     /// its order, and each bucket, until it says something.
     #[inline(always)]
     pub(super) fn scan<R>(
@@ -207,7 +241,12 @@ impl<'c, N: Node> List<'c, N> {
                     if let Some(said) = see(Seen::Bucket, order_of_bucket(bucket)) {
                         return Some(said);
                     }
-                    (before, link) = self.arrive(bucket);
+                    let (own, next) = self.arrive(bucket);
+                    // As with a node.
+                    if !next.is_marked() || !Link::swing(before, link, next.unmarked()) {
+                        before = own;
+                    }
+                    link = next.unmarked();
                 }
                 Target::End => return None,
             }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::link::{Link, Target};
 use super::{Index, Node, Position, Slab, Slot, Table};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::AtomicU32;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::epoch::{self, Guard};
 use crate::sync::stopped::{Gate, stop_me_at};
@@ -84,6 +84,8 @@ model! { a_stopped_remover_is_passed, preemptions: Some(2),
     fails: fails_if_only_the_marker_unlinks "who did not mark does not unlink" "still reached",
 }
 model! { a_walk_shows_what_stays_once, preemptions: Some(3), }
+
+mod shrink;
 
 #[derive(Default)]
 struct Item {
@@ -167,6 +169,10 @@ impl Set {
         self.table.remove(&self.nodes, slot, guard)
     }
 
+    fn grow(&self) {
+        self.table.grow(&self.table.list(&self.nodes, &epoch::pin()));
+    }
+
     /// All keys, by a walk in small steps.
     fn keys(&self) -> Vec<u64> {
         let (mut keys, mut from) = (Vec::new(), Some(Position::default()));
@@ -178,13 +184,13 @@ impl Set {
 
     /// Whether any link that can be reached leads to the slot, marked or not.
     fn reaches(&self, slot: Index) -> bool {
-        let _guard = epoch::pin();
-        let mut link = Link::load(self.table.directory.bucket(0));
+        let guard = epoch::pin();
+        let mut link = Link::load(self.table.directory.bucket(0, &guard));
         loop {
             link = match link.target() {
                 Target::Node(index) if index == slot => return true,
                 Target::Node(index) => Link::load(self.nodes.get(index).next()),
-                Target::Bucket(bucket) => Link::load(self.table.directory.bucket(bucket)),
+                Target::Bucket(bucket) => Link::load(self.table.directory.bucket(bucket, &guard)),
                 Target::End => return false,
             }
         }
@@ -347,7 +353,7 @@ mod bodies {
             assert!(shared.find(12, &guard).is_some(), "missed");
             assert!(shared.find(10, &guard).is_some(), "missed");
         });
-        set.table.grow();
+        set.grow();
         reader.join().unwrap();
         assert_eq!(set.table.buckets(), 4);
         assert_eq!(set.keys(), [10, 12]);
@@ -356,7 +362,7 @@ mod bodies {
     /// Bucket 2 is new. Both put nodes in it.
     pub(super) fn i3_two_enter_a_new_bucket() {
         let (set, slots) = Set::with(&[10], 2);
-        set.table.grow();
+        set.grow();
         let other = inserter(&set, 22, slots[1]);
         let guard = epoch::pin();
         set.insert(12, slots[2], &guard).expect("a new key");
@@ -372,7 +378,7 @@ mod bodies {
     /// enters there.
     pub(super) fn i3_a_new_bucket_hands_over_what_is_behind() {
         let (set, slots) = Set::with(&[], 1);
-        set.table.grow();
+        set.grow();
         let readers = [(); 2].map(|()| {
             let shared = Arc::clone(&set);
             spawn(move || {
@@ -390,7 +396,7 @@ mod bodies {
     pub(super) fn i3_a_stopped_claimer_is_passed() {
         for at in ["link: claimed", "link: ready", "link: linked"] {
             let (set, slots) = Set::with(&[12], 2);
-            set.table.grow();
+            set.grow();
             let (mine, theirs) = (slots[1], slots[2]);
             let claimer = stopped(&set, at, move |set| {
                 set.insert(32, theirs, &epoch::pin()).expect("a new key");

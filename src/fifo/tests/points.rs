@@ -1,5 +1,6 @@
 //! No pause point is forgotten; and those that one call in hundreds comes to.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +26,21 @@ const NOW_AND_THEN: [&str; 12] = [
     "push: segment linked",
     "push: segment ready",
     "take: link read",
+];
+
+/// Where a table shrinks.
+const SHRINKING: [&str; 11] = [
+    "search: marked bucket",
+    "shrink: begun",
+    "shrink: freed",
+    "shrink: freeing",
+    "shrink: left",
+    "shrink: resting",
+    "shrink: unlinked",
+    "unlink: marked",
+    "vacate: due",
+    "vacate: read",
+    "vacate: taken",
 ];
 
 /// Why no call is stopped there.
@@ -58,7 +74,8 @@ fn in_source(folder: &Path, points: &mut BTreeSet<String>) {
 fn every_pause_point_is_known() {
     let mut found = BTreeSet::new();
     in_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-    let mut known: BTreeSet<String> = NOW_AND_THEN.iter().map(|point| (*point).to_owned()).collect();
+    let mut known: BTreeSet<String> =
+        NOW_AND_THEN.iter().chain(&SHRINKING).map(|point| (*point).to_owned()).collect();
     known.extend(scenarios::all().flat_map(|scenario| scenario.passes).map(|point| (*point).to_owned()));
     for (point, reason) in NOT_HERE {
         assert!(
@@ -73,42 +90,77 @@ fn every_pause_point_is_known() {
 const CHURNED: u32 = 5;
 const ENOUGH: u32 = 100_000;
 
-/// The key comes, is deleted twice, and goes, until the thread stands before the gate.
-fn churn(world: &World, gate: &Gate) {
-    let pop = || {
-        if let Ok(lease) = world.queue.try_pop() {
-            if *lease.key() == world.key(CHURNED) { lease.done() } else { world.complete(lease) }
-        }
-    };
-    for _ in 0..ENOUGH {
-        if gate.is_reached() {
-            return;
-        }
-        let _ = world.queue.add(world.key(CHURNED), world.thing());
-        pop();
-        let _ = world.queue.delete_key(world.key(CHURNED));
-        let _ = world.queue.delete(world.key(CHURNED), world.thing());
-        pop();
+/// A lap of `lap` after the other, until the thread stands before the gate.
+fn churn(gate: &Gate, lap: impl Fn(u32)) {
+    (0..ENOUGH).take_while(|_| !gate.is_reached()).for_each(lap);
+}
+
+/// Whatever is in line. What the others have added is entered in the book.
+fn pop(world: &World) {
+    if let Ok(lease) = world.queue.try_pop() {
+        let name: &u32 = lease.key().borrow();
+        if *name == CHURNED || WAVE.contains(name) { lease.done() } else { world.complete(lease) }
     }
+}
+
+/// The key comes, is deleted twice, and goes.
+fn come_and_go(world: &World) {
+    let _ = world.queue.add(world.key(CHURNED), world.thing());
+    pop(world);
+    let _ = world.queue.delete_key(world.key(CHURNED));
+    let _ = world.queue.delete(world.key(CHURNED), world.thing());
+    pop(world);
+}
+
+/// More keys than the first buckets are meant for.
+const WAVE: std::ops::Range<u32> = 100..140;
+
+/// They all come, and they all go.
+fn wave(world: &World) {
+    WAVE.for_each(|name| {
+        let _ = world.queue.add(world.key(name), world.thing());
+        pop(world);
+    });
+    WAVE.for_each(|name| {
+        let _ = world.queue.delete_key(world.key(name));
+        pop(world);
+    });
+}
+
+/// Stops a thread that makes laps, at a point that it comes to.
+fn nobody_waits_at(point: &'static str, hashed: Hashed, names: &[u32], lap: fn(&World, u32)) {
+    let world = Arc::new(World::new(hashed, |builder| builder));
+    let gate = Gate::new();
+    let thread = std::thread::spawn({
+        let (world, gate) = (Arc::clone(&world), gate.clone());
+        move || {
+            stop_me_at(point, &gate);
+            churn(&gate, |number| lap(&world, number));
+        }
+    });
+    assert!(arrives(&thread, &gate), "\"{point}\" is not reached");
+    others_go_on(point, &world, false, false);
+    go_on(thread, &gate);
+    // What happened to these keys is in no book.
+    names.iter().for_each(|name| world.pop_until(world.add(*name).expect("it is open")));
+    Arc::into_inner(world).expect("every thread has ended").end(false);
 }
 
 #[test]
 fn nobody_waits_where_one_call_in_hundreds_comes() {
     for point in NOW_AND_THEN {
-        let world = Arc::new(World::new(Hashed::Alike, |builder| builder));
-        let gate = Gate::new();
-        let thread = std::thread::spawn({
-            let (world, gate) = (Arc::clone(&world), gate.clone());
-            move || {
-                stop_me_at(point, &gate);
-                churn(&world, &gate);
-            }
+        nobody_waits_at(point, Hashed::Alike, &[CHURNED], |world, _| come_and_go(world));
+    }
+}
+
+#[test]
+fn nobody_waits_where_a_table_shrinks() {
+    let names: Vec<u32> = WAVE.chain([CHURNED]).collect();
+    for point in SHRINKING {
+        // Long enough between two waves for the grace periods.
+        nobody_waits_at(point, Hashed::Apart, &names, |world, number| match number % 1_000 {
+            0 => wave(world),
+            _ => come_and_go(world),
         });
-        assert!(arrives(&thread, &gate), "\"{point}\" is not reached");
-        others_go_on(point, &world, false, false);
-        go_on(thread, &gate);
-        // What happened to the key is in no book.
-        world.pop_until(world.add(CHURNED).expect("it is open"));
-        Arc::into_inner(world).expect("every thread has ended").end(false);
     }
 }
