@@ -144,6 +144,13 @@ pub(crate) mod epoch {
         ends: Option<Arc<AtomicUsize>>,
     }
 
+    impl Drop for Book {
+        /// Something waits only if a model has failed, and the thread is ending: loom's things can be dropped no more.
+        fn drop(&mut self) {
+            mem::take(&mut self.waiting).into_iter().for_each(mem::forget);
+        }
+    }
+
     thread_local! {
         static BOOK: RefCell<Book> = RefCell::default();
     }
