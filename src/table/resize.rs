@@ -131,7 +131,7 @@ impl Table {
     }
 
     fn free(&self, extent: Extent, guard: &Guard) {
-        // Acquire: nothing; it must not move before the load that `vacate` has done, which is Acquire as well.
+        // Acquire: as in `bucket`. It stays behind the load of the array, which is Acquire too.
         self.directory.vacate(extent.doomed(), || self.extent(Acquire) == extent, guard);
         pause_point("shrink: freed");
         self.change(extent, extent.at(Phase::Steady));
