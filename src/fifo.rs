@@ -1,6 +1,5 @@
 //! The lock-free, sharded DeltaFIFO: its public face. Wiring only.
 
-mod aged;
 mod batch;
 mod cells;
 mod chain;
@@ -16,6 +15,7 @@ mod epochs;
 mod fact;
 mod first;
 mod hashing;
+mod kept;
 mod known;
 mod limbo;
 mod lines;

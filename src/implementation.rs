@@ -75,7 +75,7 @@
 //! | an entry comes to rest for a replace's sake, fence, open replaces | end of a replace, fence, such entries | one of the two retires it |
 //! | install of a version, fence, current epoch | end of an epoch, fence, reads of versions | the version is of a later epoch, or the snapshot sees it |
 //! | a snapshot is registered, then its epoch ends (AcqRel) | the current epoch is read (Acquire), then who looks at those before | that the version before is needed |
-//! | a key is put into the aged line, fence, look at who looks | a snapshot ends, fence, count of that line | one of the two looks at the key |
+//! | a version is put in the list of a watch, fence, look at the watch | a watch is taken off, fence, look at its list | one of the two looks at the version |
 //! | end of a lease, fence, look for watchers | watcher registers, fence, looks | no wait is left behind |
 //! | the flag of a close, then a grace period | a guard, then a load of the flag | after the grace period nobody accepts anything |
 //!

@@ -1,6 +1,7 @@
 //! The part of a queue that its snapshots share, and keep alive.
 
-use super::aged::Aged;
+use crate::sync::atomic::AtomicUsize;
+
 use super::close::Closing;
 use super::epochs::Epochs;
 use super::replaces::Replaces;
@@ -13,7 +14,10 @@ pub(super) struct Core<K, V> {
     /// Whether the queue keeps the known objects itself.
     pub(super) keeps_known: bool,
     pub(super) epochs: Epochs,
-    pub(super) aged: Aged,
+    /// How many chains of versions are to be looked at (`kept.rs`), at most.
+    pub(super) due: AtomicUsize,
+    /// With which shard a sweep begins.
+    pub(super) turn: AtomicUsize,
 }
 
 impl<K, V> Core<K, V> {
@@ -24,7 +28,8 @@ impl<K, V> Core<K, V> {
             closing: Closing::new(),
             keeps_known,
             epochs: Epochs::new(),
-            aged: Aged::new(),
+            due: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::delta::Object;
 use crate::sync::Arc as Shared;
-use crate::sync::{epoch, pause_point, planted};
+use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{self, Facts};
@@ -52,13 +52,8 @@ impl<K, V> Core<K, V> {
                 if entry.version.exists() {
                     let installed = entry.version.install(&shard.objects, &self.epochs, None, &mut objects);
                     objects.extend(installed.before);
-                    if installed.has_older {
-                        self.keep_in_view(
-                            At { shard: number, index, generation: 0 },
-                            &mut objects,
-                            &epoch::pin(),
-                        );
-                    }
+                    let at = At { shard: number, index, generation: 0 };
+                    installed.kept.into_iter().for_each(|kept| self.keep(at, kept));
                 }
                 // At rest there is nothing left to anybody; and who sweeps may have retired the entry by now, and use its link.
                 let is_at_rest = word.state() == State::Idle && !planted("a key at rest has left something");
@@ -82,7 +77,11 @@ fn drop_each<V>(facts: Facts<V>, legacy: Legacy<V>, objects: Vec<Object<V>>, pan
 impl<K, V> Drop for Core<K, V> {
     fn drop(&mut self) {
         let mut panics = Panics::default();
-        self.shards.iter_mut().for_each(|shard| dismantle(shard, &mut panics));
+        let watches = self.epochs.watches();
+        for shard in &mut self.shards {
+            panics.drop_each(shard.kept.take_rest(&shard.objects, watches));
+            dismantle(shard, &mut panics);
+        }
         panics.go_on();
     }
 }

@@ -33,6 +33,13 @@ impl Moment {
     }
 }
 
+/// A watch that is on, and the epoch of which it keeps what is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watched {
+    pub(super) watch: Index,
+    epoch: u64,
+}
+
 /// Of which epoch somebody keeps what it shows.
 #[derive(Default)]
 struct Watch {
@@ -76,8 +83,9 @@ impl Epochs {
         self.hot.now.load(Ordering::Acquire)
     }
 
-    /// Ends the current epoch, and keeps what can be seen in it. Lock-free: repeats when another snapshot has begun.
-    pub(super) fn begin(&self) -> Moment {
+    /// Ends the current epoch, and keeps what can be seen in it. Lock-free: repeats when another snapshot has begun, after it has told
+    /// `moved` which watch is on a later epoch now.
+    pub(super) fn begin(&self, mut moved: impl FnMut(Index)) -> Moment {
         let watch = self.watches.take();
         let watched = &self.watches.get(watch).epoch;
         // Relaxed: published by the exchange.
@@ -89,6 +97,9 @@ impl Epochs {
             if !(late || lost && planted("who loses an epoch goes on watching it")) {
                 // Release: pairs with `is_watched` (Acquire): passes on that those who had the watch before are done (P3).
                 watched.store(epoch, Ordering::Release);
+            }
+            if lost {
+                moved(watch);
             }
             pause_point("snapshot: registered");
             // AcqRel: pairs with `now` (Acquire) and itself: publishes the watch, also those of others before.
@@ -107,29 +118,48 @@ impl Epochs {
         Moment { epoch, watch }
     }
 
-    /// Nobody looks at this moment any more.
-    pub(super) fn end(&self, moment: Moment) {
+    /// Nobody looks at this moment any more. What is kept for its watch is `left` to be looked at.
+    pub(super) fn end(&self, moment: Moment, left: impl FnOnce(Index)) {
         let done = weaken("a watch ends relaxed", Ordering::Release);
-        // Release, both: pairs with `is_watched` (Acquire); P3.
+        // Release, both: pairs with `watched` (Acquire); P3.
         self.watches.get(moment.watch).epoch.store(0, done);
         self.hot.watching.fetch_sub(1, done);
+        left(moment.watch);
         self.watches.give(moment.watch);
     }
 
-    /// Whether anybody looks at an epoch from `from` on, and before `until`, which has been the current one (P1). O(most snapshots
-    /// that there ever were at once).
+    /// A watch on an epoch from `from` on, and before `until`, which has been the current one (P1). O(most snapshots that there ever
+    /// were at once).
     #[inline]
-    pub(super) fn is_watched(&self, from: u64, until: u64) -> bool {
+    pub(super) fn watched(&self, from: u64, until: u64) -> Option<Watched> {
         // Acquire: pairs with `end` (Release); P3. It was raised before `until` became the current epoch.
-        self.hot.watching.load(Ordering::Acquire) != 0
-            && !planted("nobody looks")
-            && self.has_watch(from, until)
+        match self.hot.watching.load(Ordering::Acquire) {
+            0 => None,
+            _ if planted("nobody looks") => None,
+            _ => self.look_for_watch(from, until),
+        }
     }
 
-    fn has_watch(&self, from: u64, until: u64) -> bool {
-        // Acquire: pairs with `end` and `begin` (Release); P3.
-        let mut watches = self.watches.stretches(usize::MAX).flat_map(|(_, watches)| watches);
-        watches.any(|watch| (from..until).contains(&watch.epoch.load(Ordering::Acquire)))
+    fn look_for_watch(&self, from: u64, until: u64) -> Option<Watched> {
+        let mut watches =
+            self.watches.stretches(usize::MAX).flat_map(|(first, watches)| watches.iter().zip(first..));
+        watches.find_map(|(watch, number)| {
+            // Acquire: pairs with `end` and `begin` (Release); P3.
+            let epoch = watch.epoch.load(Ordering::Acquire);
+            let watch = Index::new(number).filter(|_| (from..until).contains(&epoch))?;
+            Some(Watched { watch, epoch })
+        })
+    }
+
+    /// Whether it still is.
+    pub(super) fn is_watched(&self, watched: Watched) -> bool {
+        // Relaxed: ordered by the fences of those who ask.
+        self.watches.get(watched.watch).epoch.load(Ordering::Relaxed) == watched.epoch
+    }
+
+    /// As many watches as there ever were.
+    pub(super) fn watches(&self) -> u32 {
+        self.watches.allocated()
     }
 
     /// A version was installed, and stamped.

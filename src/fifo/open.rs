@@ -9,7 +9,6 @@ use crate::builder::Known;
 use crate::delta::{DeltaList, Object, RawDelta, RawKind};
 use crate::resolve::{Before, known_after, resolve, settle_first};
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch;
 use crate::sync::{pause_point, planted};
 
 use super::chain::{self, Chain, Facts, Shown};
@@ -176,9 +175,7 @@ where
             (_, None) => None,
         };
         let installed = entry.version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);
-        if installed.has_older {
-            self.core.keep_in_view(at, &mut garbage.objects, &epoch::pin());
-        }
+        installed.kept.into_iter().for_each(|kept| self.core.keep(at, kept));
         pause_point("known: installed");
         // Relaxed, both: only the count matters.
         match (was_known, is_known) {

@@ -14,6 +14,7 @@ use crate::table::{Position, Table};
 use super::Objects;
 use super::chain::Grip;
 use super::entry::{Entries, Entry, Slot, key_met};
+use super::kept::Kept;
 use super::limbo::Limbo;
 use super::word::Word;
 
@@ -46,6 +47,7 @@ pub(super) struct Shard<K, V> {
     pub(super) entries: Entries<K, V>,
     pub(super) limbo: Limbo,
     pub(super) objects: Objects<V>,
+    pub(super) kept: Kept,
 }
 
 /// The word of an entry is not what it was.
@@ -94,6 +96,7 @@ impl<K, V> Shard<K, V> {
             entries: Entries::new(),
             limbo: Limbo::new(),
             objects: Pool::new(),
+            kept: Kept::new(),
         }
     }
 

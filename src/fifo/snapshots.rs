@@ -1,58 +1,97 @@
 //! What snapshots keep, and how it goes when they end.
 
 use crate::delta::Object;
+use crate::slab::Index;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::epoch::{self, Guard};
 use crate::sync::{pause_point, planted};
 
 use super::core::Core;
 use super::epochs::Moment;
+use super::kept::{fence_before_due, fence_behind_put};
 use super::lines::At;
 use super::panics::Panics;
+use super::version::Keep;
 
-/// So many keys are looked at in one go.
+/// So many versions are looked at in one go.
 const STEPS: usize = if cfg!(delta_fifo_loom) { 1 } else { 16 };
 
 /// The end of a snapshot looks at so many itself.
 const FIRST_STEPS: usize = if cfg!(delta_fifo_loom) { 4 } else { 256 };
 
 impl<K, V> Core<K, V> {
+    pub(super) fn begin_snapshot(&self) -> Moment {
+        self.epochs.begin(|watch| self.make_due(watch))
+    }
+
     /// Nobody looks at this moment any more. Runs user code: not under a guard.
     pub(super) fn end_snapshot(&self, moment: Moment) {
-        self.epochs.end(moment);
-        pause_point("snapshot: ended");
-        self.aged.all_due();
-        self.sweep(FIRST_STEPS);
+        self.epochs.end(moment, |watch| {
+            pause_point("snapshot: ended");
+            self.make_due(watch);
+        });
+        if self.is_sweep_due() {
+            self.sweep(FIRST_STEPS);
+        }
+    }
+
+    /// K3: what is kept for the sake of this watch is to be looked at.
+    fn make_due(&self, watch: Index) {
+        fence_before_due();
+        self.shards.iter().for_each(|shard| shard.kept.make_due(&shard.objects, watch, &self.due));
+    }
+
+    pub(super) fn is_sweep_due(&self) -> bool {
+        // Relaxed: a hint.
+        self.due.load(Ordering::Relaxed) > 0
     }
 
     /// A few steps, if a snapshot has ended. Whether there are more to be made. Runs user code: not under a guard.
     pub(super) fn sweep_if_due(&self) -> bool {
-        self.aged.is_due() && self.sweep(STEPS)
+        self.is_sweep_due() && self.sweep(STEPS)
     }
 
     #[cold]
     fn sweep(&self, steps: usize) -> bool {
-        let mut garbage = Vec::new();
-        let looked = {
+        let (mut garbage, mut looked) = (Vec::new(), 0);
+        {
             let guard = epoch::pin();
-            let keys = std::iter::from_fn(|| self.aged.take(&guard)).take(steps);
-            keys.map(|at| self.look_at(at, &mut garbage, &guard)).count()
-        };
+            // Relaxed: whose turn it is.
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            for number in (0..self.shards.len()).map(|ahead| turn.wrapping_add(ahead) % self.shards.len()) {
+                let shard = &self.shards[number];
+                while looked < steps {
+                    let batch = shard.kept.take_due(&shard.objects, (steps - looked).min(STEPS), &self.due);
+                    let Some(batch) = batch else { break };
+                    for (version, index) in batch.versions(&shard.objects) {
+                        self.look_at(
+                            At { shard: number, index, generation: 0 },
+                            version,
+                            &mut garbage,
+                            &guard,
+                        );
+                        looked += 1;
+                    }
+                }
+            }
+        }
         let mut panics = Panics::default();
         panics.drop_each(garbage);
         panics.go_on();
         looked == steps
     }
 
-    /// A key was taken out of the line of aged ones: takes out what no snapshot shows any more.
-    fn look_at(&self, at: At, garbage: &mut Vec<Object<V>>, guard: &Guard) {
+    /// A version was taken out of what is due: it goes, with all of its key that no snapshot shows, or is kept for another one.
+    fn look_at(&self, at: At, version: Object<V>, garbage: &mut Vec<Object<V>>, guard: &Guard) {
         let shard = &self.shards[at.shard];
         let entry = shard.entries.get(at.index);
-        entry.version.clear_aged();
-        pause_point("sweep: flag off");
-        entry.version.trim(&shard.objects, &self.epochs, garbage);
-        if entry.version.has_older(&shard.objects) {
-            self.keep_in_view(at, garbage, guard);
+        let (this, mut by) = (shard.objects.index_of(&version), None);
+        entry.version.trim(&shard.objects, &self.epochs, garbage, |at, watched| {
+            by = by.or((at == this).then_some(watched));
+        });
+        match by {
+            Some(watched) => self.keep(at, Keep { version, watched }),
+            None => garbage.push(version),
         }
         // SeqCst fence: pairs with that in `ask_again`.
         if !planted("no fence behind a sweep") {
@@ -64,14 +103,13 @@ impl<K, V> Core<K, V> {
         }
     }
 
-    /// A key has versions that only snapshots show: it is looked at again when one ends.
-    pub(super) fn keep_in_view(&self, at: At, garbage: &mut impl Extend<Object<V>>, guard: &Guard) {
+    /// K1, K3: a version of a key stays, as a snapshot shows it.
+    pub(super) fn keep(&self, at: At, Keep { version, watched }: Keep<V>) {
         let shard = &self.shards[at.shard];
-        let version = &shard.entries.get(at.index).version;
-        if version.set_aged() {
-            self.aged.push(At { generation: 0, ..at }, guard);
-            // For snapshots that have ended before it was there (G2).
-            version.trim(&shard.objects, &self.epochs, garbage);
+        shard.kept.put(&shard.objects, version, at.index, watched);
+        fence_behind_put();
+        if !self.epochs.is_watched(watched) && !planted("who keeps a version does not look again") {
+            shard.kept.make_due(&shard.objects, watched.watch, &self.due);
         }
     }
 }

@@ -26,6 +26,7 @@
 //!   Each carries a flag that the debt of a fact, which stands in the same place, does not have.
 //! - **V5, decided once.** A link to the version before is UNDECIDED until the installer, who has stamped the new one, knows
 //!   whether a snapshot shows the old one. Until then nobody else changes that link.
+//!   What stays becomes a matter of `kept.rs`.
 //! - **V6, taken out.** A version that no snapshot shows, nor ever will, is taken out of the chain: first its own link is
 //!   MARKED, from when on it never changes, then the link that leads to it is exchanged for its own. So what a marked link leads
 //!   to is in the chain as long as what leads to the marked version is unmarked and unchanged.
@@ -43,9 +44,9 @@ use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
 
 use super::Objects;
 use super::chain::{self, InView};
-use super::epochs::Epochs;
+use super::epochs::{Epochs, Watched};
 
-/// The index of the newest version, and two flags.
+/// The index of the newest version, and whether that is of nothing.
 #[derive(Default)]
 pub(super) struct Version(AtomicU32);
 
@@ -53,9 +54,6 @@ pub(super) struct Version(AtomicU32);
 const INDEX: u32 = u32::MAX >> 2;
 /// The newest version is of nothing.
 const ABSENT: u32 = 1 << 30;
-/// See `aged.rs`, G1.
-const AGED: u32 = 1 << 31;
-
 /// Of a link: V5.
 const UNDECIDED: u32 = 1 << 30;
 /// Of a link: V6.
@@ -124,8 +122,14 @@ impl<V> Glance<'_, V> {
 pub(super) struct Installed<V> {
     /// The object before, if there was one.
     pub(super) before: Option<Object<V>>,
-    /// There are older versions now, which somebody else has to look at later.
-    pub(super) has_older: bool,
+    /// The version before, if it stays.
+    pub(super) kept: Option<Keep<V>>,
+}
+
+/// A version that stays, as a snapshot shows it.
+pub(super) struct Keep<V> {
+    pub(super) version: Object<V>,
+    pub(super) watched: Watched,
 }
 
 impl Version {
@@ -228,35 +232,24 @@ impl Version {
         let cell = object.unwrap_or_else(|| objects.draft(None).publish());
         let new = cell.get() | if object.is_some() { 0 } else { ABSENT };
         let head = objects.head(cell);
-        // Relaxed: all but the AGED flag is the holder's to change.
+        // Relaxed: only the holder changes it (V1).
         let newest = self.0.load(Ordering::Relaxed);
         let before = index(newest);
-        // Relaxed, both: published by the exchange.
+        // Relaxed, both: published by the swap.
         head.debt.store(NO_STAMP, Ordering::Relaxed);
         let undecided = if planted("a link is decided at once") { 0 } else { UNDECIDED };
         older(head).store(before.map_or(0, |before| before.get() | undecided), Ordering::Relaxed);
-        self.exchange(new);
+        // Release: pairs with `load` (Acquire), publishes the version. A swap, for the fence behind it.
+        self.0.swap(new, Ordering::AcqRel);
         pause_point("version: installed");
         let stamp = stamp(head, epochs, true);
         epochs.note_stamp(stamp);
         match before {
-            None => Installed { before: None, has_older: false },
+            None => Installed { before: None, kept: None },
             Some(before) => {
                 let existed = newest & ABSENT == 0;
                 self.decide(objects, epochs, (head, stamp), (before, existed), garbage)
             }
-        }
-    }
-
-    /// Puts another index in, whatever becomes of the AGED flag meanwhile.
-    fn exchange(&self, new: u32) {
-        // Relaxed: the exchange says whether it is still so.
-        let mut now = self.0.load(Ordering::Relaxed);
-        // Release: pairs with `load` (Acquire), publishes the version. Fails if the flag was put on or taken off.
-        while let Err(other) =
-            self.0.compare_exchange(now, now & AGED | new, Ordering::AcqRel, Ordering::Relaxed)
-        {
-            now = other;
         }
     }
 
@@ -277,38 +270,46 @@ impl Version {
         debug_assert!(since > NO_STAMP, "V4");
         let since = since & !STAMP;
         pause_point("version: about to be decided");
-        if is_last && !(existed && epochs.is_watched(since, stamp)) {
+        let mut watched = epochs.watched(since, stamp).filter(|_| existed || !is_last);
+        if is_last && watched.is_none() {
             // Release: who finds the old one's cell recycled finds this link changed, as its reference is let go of after this.
             older(new).store(0, Ordering::Release);
             let old = chain::take_lent_version(lent);
             let old = (!planted("the version before is forgotten")).then_some(old);
-            return Installed { before: old.filter(|_| existed), has_older: false };
+            return Installed { before: old.filter(|_| existed), kept: None };
         }
         let old = Object::clone(&lent);
         // Release: as above. From here on others may take it out.
         older(new).store(before.get(), Ordering::Release);
         pause_point("version: decided");
-        self.trim(objects, epochs, garbage);
-        let has_older = self.has_older(objects);
-        Installed { before: Some(old).filter(|_| existed), has_older }
+        if !is_last {
+            watched = None;
+            self.trim(objects, epochs, garbage, |at, by| watched = watched.or((at == before).then_some(by)));
+        }
+        let kept = watched.map(|watched| Keep { version: old.clone(), watched });
+        Installed { before: Some(old).filter(|_| existed), kept }
     }
 
-    /// V6: takes out what no snapshot shows. Lock-free: repeats when others have changed the chain.
+    /// V6: takes out what no snapshot shows, and says of what stays who shows it. Lock-free: repeats when others have changed the
+    /// chain.
     pub(super) fn trim<V>(
         &self,
         objects: &Objects<V>,
         epochs: &Epochs,
         garbage: &mut impl Extend<Object<V>>,
+        mut stays: impl FnMut(Index, Watched),
     ) {
         'newest: loop {
             let Some(mut newer) = self.hold_newest(objects) else { return };
-            let (mut until, mut is_newest) = (stamp(newer.head(), epochs, false), true);
+            // Whether that is not this call's to take out.
+            let mut is_fixed = true;
+            let mut until = stamp(newer.head(), epochs, false);
             loop {
                 let place = older(newer.head());
                 // Acquire: as in `look_for`.
                 let link = place.load(Ordering::Acquire);
-                let Some(at) = index(link).filter(|_| link & UNDECIDED == 0) else {
-                    let says_nothing = link & INDEX == 0 && !is_newest && newer.value().is_none();
+                let Some(at) = index(link) else {
+                    let says_nothing = !is_fixed && newer.value().is_none();
                     garbage.extend([newer]);
                     if says_nothing {
                         continue 'newest;
@@ -325,12 +326,16 @@ impl Version {
                 // Relaxed: what ends the chain does so for good, and a mark is there for good.
                 let its = older(held.head()).load(Ordering::Relaxed);
                 let says_nothing = its & INDEX == 0 && held.value().is_none();
-                // It goes even if it seems to be watched: `begin` may have registered for an epoch that is over, for as long as
-                // its thread is stopped there.
+                // It goes even if it seems to be watched: `begin` may have a watch on an epoch that is over, for as long as its
+                // thread is stopped there.
                 let is_marked = its & MARKED != 0 && !planted("what is marked is looked for again");
-                if epochs.is_watched(since, until) && !says_nothing && !is_marked {
+                let watched = epochs.watched(since, until).filter(|_| !says_nothing && !is_marked);
+                is_fixed = link & UNDECIDED != 0;
+                if is_fixed || watched.is_some() {
+                    // V5: the one before an undecided link is the installer's to look after.
+                    watched.into_iter().filter(|_| !is_fixed).for_each(|watched| stays(at, watched));
                     garbage.extend([std::mem::replace(&mut newer, held)]);
-                    (until, is_newest) = (since, false);
+                    until = since;
                     continue;
                 }
                 let taken = take_out(objects, place, link, at, &held);
@@ -352,23 +357,10 @@ impl Version {
         older(newest.head()).load(Ordering::Relaxed) & INDEX != 0
     }
 
-    /// Puts the AGED flag on. Whether this call did.
-    pub(super) fn set_aged(&self) -> bool {
-        // AcqRel: pairs with `clear_aged`: who finds the flag on leaves the key to whoever takes it off.
-        self.0.fetch_or(AGED, Ordering::AcqRel) & AGED == 0
-    }
-
-    /// Takes it off. What was installed by those who found it on is visible.
-    pub(super) fn clear_aged(&self) {
-        // AcqRel: see above.
-        self.0.fetch_and(!AGED, Ordering::AcqRel);
-    }
-
     /// Takes the versions out, newest first, when nobody installs any more and no snapshot shows the old ones.
     pub(super) fn dismantle<V>(&self, objects: &Objects<V>) -> impl Iterator<Item = Object<V>> {
         // Relaxed: only the holder's steps before it count, which the caller has seen.
-        let mut next = index(self.0.load(Ordering::Relaxed));
-        self.exchange(0);
+        let mut next = index(self.0.swap(0, Ordering::Relaxed));
         std::iter::from_fn(move || {
             let version = chain::take_version(objects, next?);
             // Acquire: as in `look_for`.

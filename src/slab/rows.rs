@@ -116,6 +116,13 @@ impl<T: Default> Rows<T> {
         unsafe { slice::from_raw_parts(first.as_ptr(), slots as usize) }
     }
 
+    /// The slot of an index, if it was provided for.
+    #[inline]
+    pub(crate) fn try_get(&self, index: Index) -> Option<&T> {
+        let (chunk, slot) = Chunk::<T>::locate(index);
+        self.chunk(chunk, slot as u32 + 1).last()
+    }
+
     /// Sees to it that the slot of an index is there. Ends the process if there is no memory for it.
     #[inline]
     pub(crate) fn provide(&self, index: Index) {

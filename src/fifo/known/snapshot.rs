@@ -197,7 +197,7 @@ where
     pub(in crate::fifo) fn take_snapshot(&self) -> FifoSnapshot<K, V, S> {
         let inner = match self.keeps_known() {
             true => Inner::Cut(Cut {
-                moment: self.core.epochs.begin(),
+                moment: self.core.begin_snapshot(),
                 core: Shared::clone(&self.core),
                 counted: AtomicUsize::new(0),
             }),
@@ -228,8 +228,8 @@ where
     }
 
     fn collect_known(&self) -> Inner<K, V> {
-        let moment = self.core.epochs.begin();
-        self.core.epochs.end(moment);
+        let moment = self.core.begin_snapshot();
+        self.core.end_snapshot(moment);
         let mut table: HashMap<u64, Vec<KnownObject<K, V>>> = HashMap::new();
         let mut len = 0;
         for known in self.known_view().iter() {

@@ -15,7 +15,8 @@ model! { p2_a_snapshot_is_a_cut_through_pops, preemptions: Some(2),
     fails: fails_without_the_stamps_fence "no fence before a stamp" "no cut",
 }
 model! { g2_a_snapshot_ends_while_a_key_comes_into_view, preemptions: Some(2),
-    fails: fails_without_the_keys_fence "no fence behind an aged key" "left behind",
+    fails: fails_without_the_versions_fence "no fence behind a kept version" "left behind",
+    fails: fails_if_nobody_looks_again "who keeps a version does not look again" "left behind",
     fails: fails_without_the_snapshots_fence "no fence when a snapshot ends" "left behind",
 }
 model! { e9_a_deleted_key_goes_with_the_snapshot, preemptions: Some(2),

@@ -112,7 +112,7 @@ impl Known {
     fn shown(newest: u32) -> (Self, Vec<Moment>) {
         let known = Self::new();
         let put = |number| {
-            let moment = known.epochs.begin();
+            let moment = known.begin();
             known.put(0, number);
             moment
         };
@@ -147,12 +147,21 @@ impl Known {
 }
 
 impl Keys {
+    fn begin(&self) -> Moment {
+        self.epochs.begin(|_| ())
+    }
+
+    fn end(&self, moment: Moment) {
+        self.epochs.end(moment, |_| ());
+    }
+
     /// As the holder.
     fn put(&self, key: usize, number: u32) {
         let object = chain::keep(&self.objects, self.objects.draft(Some(Object::new(number))).share());
         let mut garbage = Vec::new();
         let installed = self.versions[key].install(&self.objects, &self.epochs, Some(object), &mut garbage);
-        let_go(installed.before.into_iter().chain(garbage));
+        let kept = installed.kept.into_iter().map(|kept| kept.version);
+        let_go(installed.before.into_iter().chain(kept).chain(garbage));
     }
 
     /// A fact on its way, which owes a replace.
@@ -174,9 +183,9 @@ impl Keys {
 
     /// What a snapshot shows of the first key, twice.
     fn snapshot(&self) -> [Option<u32>; 2] {
-        let moment = self.epochs.begin();
+        let moment = self.begin();
         let shown = [self.at(moment, 0), self.at(moment, 0)];
-        self.epochs.end(moment);
+        self.end(moment);
         shown
     }
 
@@ -186,7 +195,7 @@ impl Keys {
 
     fn sweep(&self) {
         let mut garbage = Vec::new();
-        self.versions[0].trim(&self.objects, &self.epochs, &mut garbage);
+        self.versions[0].trim(&self.objects, &self.epochs, &mut garbage, |_, _| ());
         let_go(garbage);
     }
 
@@ -219,7 +228,7 @@ mod bodies {
     pub(super) fn p1_a_snapshot_is_read_by_who_has_stamped() {
         let known = Known::new();
         let reader = known.thread(|known| {
-            let moment = known.epochs.begin();
+            let moment = known.begin();
             known.get(0);
             known.at(moment, 0)
         });
@@ -231,10 +240,10 @@ mod bodies {
     pub(super) fn p1_two_snapshots_begin() {
         let known = Known::new();
         let reader = known.thread(Keys::snapshot);
-        let moment = known.epochs.begin();
+        let moment = known.begin();
         known.put(0, 2);
         assert_eq!(known.at(moment, 0), Some(1), "nothing is shown, or something else");
-        known.epochs.end(moment);
+        known.end(moment);
         unchanged(reader.join().unwrap());
         known.sweep();
         assert!(!known.has_older(), "left behind");
@@ -246,7 +255,7 @@ mod bodies {
         let show = |known: &Keys| unchanged(known.snapshot());
         let late = known.stopped("snapshot: registered", 0, show);
         yield_now();
-        known.epochs.end(known.epochs.begin());
+        known.end(known.begin());
         known.put(0, 2);
         let (thread, gate) = late;
         gate.open();
@@ -273,7 +282,7 @@ mod bodies {
         let known = Known::new();
         known.put(1, 1);
         let reader = known.thread(|known| {
-            let moment = known.epochs.begin();
+            let moment = known.begin();
             [0, 1, 0].map(|key| known.at(moment, key).expect("it is there all the time"))
         });
         known.put(0, 2);
@@ -295,7 +304,7 @@ mod bodies {
     /// Both could take out the object before.
     pub(super) fn v5_a_sweep_meets_an_install() {
         let (known, moments) = Known::shown(2);
-        known.epochs.end(moments[0]);
+        known.end(moments[0]);
         let sweeper = known.thread(Keys::sweep);
         known.put(0, 3);
         sweeper.join().unwrap();
@@ -308,7 +317,7 @@ mod bodies {
         let (known, moments) = Known::shown(4);
         let first = moments[0];
         let reader = known.stopped("version: link read", 2, move |known| known.shows_the_first(first));
-        moments[1..].iter().for_each(|moment| known.epochs.end(*moment));
+        moments[1..].iter().for_each(|moment| known.end(*moment));
         known.sweep();
         known.put(1, 9);
         go_on(reader);
@@ -317,9 +326,9 @@ mod bodies {
     /// The one has gone on behind a version that the other then takes out.
     pub(super) fn v6_two_sweeps_meet() {
         let (known, moments) = Known::shown(3);
-        known.epochs.end(moments[0]);
+        known.end(moments[0]);
         let sweeper = known.thread(Keys::sweep);
-        known.epochs.end(moments[1]);
+        known.end(moments[1]);
         known.sweep();
         sweeper.join().unwrap();
         known.sweep();
@@ -330,10 +339,10 @@ mod bodies {
     /// The same, but for who takes out the other one.
     pub(super) fn v6_a_sweep_meets_an_install_behind_two() {
         let (known, moments) = Known::shown(3);
-        known.epochs.end(moments[0]);
+        known.end(moments[0]);
         let sweeper = known.stopped("version: object held", 2, Keys::sweep);
         yield_now();
-        known.epochs.end(moments[1]);
+        known.end(moments[1]);
         known.put(0, 4);
         go_on(sweeper);
         known.sweep();
@@ -346,11 +355,11 @@ mod bodies {
         let (known, moments) = Known::shown(4);
         let first = moments[0];
         let reader = known.stopped("version: link read", 2, move |known| known.shows_the_first(first));
-        known.epochs.end(moments[2]);
+        known.end(moments[2]);
         yield_now();
         let sweeper = known.thread(Keys::sweep);
         yield_now();
-        known.epochs.end(moments[1]);
+        known.end(moments[1]);
         known.sweep();
         known.put(1, 9);
         go_on(reader);
@@ -360,7 +369,7 @@ mod bodies {
     /// The newest one goes, and its cell is a fact's, while the reader looks whether that is what is shown.
     pub(super) fn v7_what_a_snapshot_shows_is_not_held() {
         let known = Known::new();
-        let moment = known.epochs.begin();
+        let moment = known.begin();
         known.put(0, 2);
         let reader = known.thread(move |known| known.shows_the_first(moment));
         known.put(0, 3);
@@ -374,7 +383,7 @@ mod bodies {
         let (known, moments) = Known::shown(3);
         let first = moments[0];
         let reader = known.thread(move |known| known.shows_the_first(first));
-        known.epochs.end(moments[1]);
+        known.end(moments[1]);
         known.sweep();
         let fact = known.owing(1, 9);
         reader.join().unwrap();
@@ -384,17 +393,17 @@ mod bodies {
     /// One has marked a version and stops; another has then registered, and stops, for an epoch that is over.
     pub(super) fn v6_a_sweep_ends_whoever_stands() {
         let (known, moments) = Known::shown(2);
-        let late = known.stopped("snapshot: registered", 0, |known| known.epochs.end(known.epochs.begin()));
+        let late = known.stopped("snapshot: registered", 0, |known| known.end(known.begin()));
         yield_now();
-        let moment = known.epochs.begin();
+        let moment = known.begin();
         known.put(0, 3);
-        known.epochs.end(moment);
+        known.end(moment);
         let sweeper = known.stopped("trim: marked", 0, Keys::sweep);
         yield_now();
         known.sweep();
         go_on(late);
         go_on(sweeper);
-        known.epochs.end(moments[0]);
+        known.end(moments[0]);
         known.sweep();
         assert!(!known.has_older(), "left behind");
     }

@@ -52,7 +52,7 @@ impl Known {
     /// How many objects went.
     fn trim(&self) -> usize {
         let mut gone = Vec::<Object<Arc<u8>>>::new();
-        self.version.trim(&self.objects, &self.epochs, &mut gone);
+        self.version.trim(&self.objects, &self.epochs, &mut gone, |_, _| ());
         gone.into_iter().filter_map(Object::into_inner).count()
     }
 }
@@ -114,16 +114,16 @@ fn read_around(point: &'static str, meanwhile: impl FnOnce(&Known)) -> Option<u8
 #[test]
 fn v4_a_snapshot_shows_what_was_there_when_it_began() {
     let known = Known::new();
-    let before = known.epochs.begin();
+    let before = known.epochs.begin(|_| ());
     let moments: Vec<_> = (1..=3_u8)
         .map(|number| {
             known.set(Some(&Arc::new(number)));
             known.set(Some(&Arc::new(10 * number)));
-            known.epochs.begin()
+            known.epochs.begin(|_| ())
         })
         .collect();
     known.set(None);
-    let deleted = known.epochs.begin();
+    let deleted = known.epochs.begin(|_| ());
     known.set(Some(&Arc::new(4)));
     let shown = |known: &Known| moments.iter().map(|at| known.read_at(*at)).collect::<Vec<_>>();
     assert_eq!(shown(&known), [Some(10), Some(20), Some(30)]);
@@ -131,7 +131,7 @@ fn v4_a_snapshot_shows_what_was_there_when_it_began() {
     // One version for each of them, and each goes with its snapshot.
     assert_eq!(known.trim(), 0);
     for (gone, moment) in [1, 0, 2].into_iter().map(|at| (at, moments[at])) {
-        known.epochs.end(moment);
+        known.epochs.end(moment, |_| ());
         assert_eq!(known.trim(), 1, "that of {gone}");
     }
     assert_eq!((known.read_at(before), known.read_at(deleted), known.read()), (None, None, Some(4)));
@@ -145,13 +145,13 @@ fn v6_a_key_that_changes_often_keeps_one_version_for_each_snapshot() {
     let objects: Vec<_> = (0..100_u8).map(Arc::new).collect();
     let alive = || objects.iter().filter(|object| Arc::strong_count(object) > 1).count();
     known.set(Some(&objects[0]));
-    let first = known.epochs.begin();
+    let first = known.epochs.begin(|_| ());
     objects[1..50].iter().for_each(|object| drop(known.set(Some(object))));
     assert_eq!(alive(), 2);
-    let second = known.epochs.begin();
+    let second = known.epochs.begin(|_| ());
     objects[50..].iter().for_each(|object| drop(known.set(Some(object))));
     assert_eq!((alive(), known.read_at(first), known.read_at(second)), (3, Some(0), Some(49)));
-    known.epochs.end(second);
+    known.epochs.end(second, |_| ());
     // The next one finds out.
     known.set(Some(&objects[3]));
     assert_eq!((alive(), known.read_at(first)), (2, Some(0)));
