@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod delays;
+mod kept;
 mod leases;
 mod life;
 mod line;

@@ -308,7 +308,8 @@ impl Version {
                 let place = older(newer.head());
                 // Acquire: as in `look_for`.
                 let link = place.load(Ordering::Acquire);
-                let Some(at) = index(link) else {
+                let is_end = link & UNDECIDED != 0 && planted("a walk ends at an undecided link");
+                let Some(at) = index(link).filter(|_| !is_end) else {
                     let says_nothing = !is_fixed && newer.value().is_none();
                     garbage.extend([newer]);
                     if says_nothing {

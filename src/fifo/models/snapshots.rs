@@ -9,15 +9,21 @@ use crate::sync::atomic::Ordering;
 use crate::sync::model::model;
 
 model! { p2_a_snapshot_shows_what_was_popped_before_it, preemptions: Some(2),
-    fails: fails_if_nobody_looks "nobody looks" "nothing is shown",
+    fails: fails_if_nobody_looks "nobody looks" "Causality violation",
 }
 model! { p2_a_snapshot_is_a_cut_through_pops, preemptions: Some(2),
-    fails: fails_without_the_stamps_fence "no fence before a stamp" "no cut",
+    fails: fails_without_the_stamps_fence "no fence before a stamp" "Causality violation",
 }
 model! { g2_a_snapshot_ends_while_a_key_comes_into_view, preemptions: Some(2),
     fails: fails_without_the_versions_fence "no fence behind a kept version" "left behind",
     fails: fails_if_nobody_looks_again "who keeps a version does not look again" "left behind",
     fails: fails_without_the_snapshots_fence "no fence when a snapshot ends" "left behind",
+}
+model! { k1_a_snapshot_ends_while_its_key_changes_again, preemptions: Some(2),
+    fails: fails_if_the_walk_ends_there "a walk ends at an undecided link" "left behind",
+}
+model! { k2_a_version_is_due_and_its_key_changes_again, preemptions: Some(2),
+    fails: fails_if_it_is_not_counted "a version in a list is not counted" "Causality violation",
 }
 model! { e9_a_deleted_key_goes_with_the_snapshot, preemptions: Some(2),
     fails: fails_without_the_leases_fence "no fence when an entry stays" "left behind",
@@ -27,7 +33,7 @@ model! { e9_a_snapshot_ends_while_the_lease_of_its_key_does, preemptions: Some(2
     fails: fails_without_the_leases_fence "no fence when an entry stays" "left behind",
 }
 model! { r4_a_snapshot_outlives_its_queue, preemptions: Some(1),
-    fails: fails_if_all_goes "a queue takes along what snapshots show" "nothing is shown",
+    fails: fails_if_all_goes "a queue takes along what snapshots show" "Causality violation",
 }
 model! { r4_a_snapshot_ends_while_its_queue_does, preemptions: Some(1),
 }
@@ -61,6 +67,11 @@ fn knowing(keys: u32) -> Queue<Object> {
         pop_all(&queue);
     }
     queue
+}
+
+fn change(queue: &Fifo<Object>, object: u32) {
+    queue.update(1, Object::new(object)).unwrap();
+    pop_all(queue);
 }
 
 /// All have ended, and consumers have had the time to look at what is left.
@@ -114,6 +125,30 @@ mod bodies {
         queue.update(1, Object::new(11)).unwrap();
         let reader = spawn(move || drop(snapshot));
         pop_all(&queue);
+        reader.join().unwrap();
+        nothing_is_left(&queue, 1);
+    }
+
+    /// The first object is shown by two, in the list of the one, and behind a link that is not decided.
+    pub(super) fn k1_a_snapshot_ends_while_its_key_changes_again() {
+        let queue = knowing(1);
+        let (first, second) = (Snapshot::of(&queue), Snapshot::of(&queue));
+        change(&queue, 11);
+        let reader = spawn(move || drop(first));
+        change(&queue, 12);
+        reader.join().unwrap();
+        assert_eq!(second.get(1), Some(10), "nothing is shown, or another object");
+        drop(second);
+        nothing_is_left(&queue, 1);
+    }
+
+    /// The change takes it out of its key's versions; another key could have its cell.
+    pub(super) fn k2_a_version_is_due_and_its_key_changes_again() {
+        let queue = knowing(1);
+        let snapshot = Snapshot::of(&queue);
+        change(&queue, 11);
+        let reader = spawn(move || drop(snapshot));
+        change(&queue, 12);
         reader.join().unwrap();
         nothing_is_left(&queue, 1);
     }
