@@ -90,8 +90,11 @@
 //!   check*), so an object goes when its last holder goes, and no grace period stands in between.
 //! - *Entries* go through a limbo with a grace period before the table lets go of them, since it is walked through them and
 //!   their keys are read by reference. An entry is counted too: it is the cell of its key, which handles of known objects share.
-//! - *Segments of the line* and nodes of the ordered maps are freed by the epoch collector: one for this crate alone, so that no other crate's
-//!   garbage runs in a producer's call.
+//! - *Segments of the line* are type-stable too, and used again at once: every number in one says of which of its lives it is, so that what a
+//!   late caller does by an older one fails. No grace period, no guard, and no call of the allocator while the line is no longer than
+//!   it was before.
+//! - Nodes of the ordered maps are freed by the epoch collector: one for this crate alone, so that no other crate's garbage runs in a
+//!   producer's call.
 //!
 //! # Sharded queue: versions and snapshots
 //!
@@ -175,8 +178,8 @@
 //!
 //! - *The line of keys*: a fetch-and-add array queue after Ramalhete and Correia (*FAAArrayQueue*, 2016). Departures: a
 //!   popper claims by a CAS after it has read a filled or poisoned cell, so it never owns a cell that may be filled
-//!   later; `last` is moved off a segment before `first` leaves it, without which a pusher can reach freed memory
-//!   (a model shows it).
+//!   later; `last` is moved off a segment before `first` leaves it, without which `last` can end in a segment that is
+//!   used again (a model shows it); segments are recycled by lives instead of hazard pointers.
 //! - *The sleepers*: an eventcount with waiter cells, blocking and async in one, no lock and no user code in anybody's
 //!   wake. Both sides use fences, which loom judges correctly, where it does not judge `SeqCst` accesses so.
 //! - *The tables*: split-ordered lists after Shalev and Shavit, removal after Harris and Michael; nodes are slots of a slab.

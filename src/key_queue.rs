@@ -1,13 +1,14 @@
 //! The line: an unbounded FIFO of entry handles, for any number of pushers and poppers.
 //!
-//! A fetch-and-add array queue after Ramalhete and Correia, in segments of `N` cells:
+//! A fetch-and-add array queue after Ramalhete and Correia, in segments of `N` cells, which are used again and again:
 //!
 //! ```text
-//!  first ─▶ ┌ segment ───────────┐ next ┌────────────────────┐ next   null
+//!  first ─▶ ┌ segment, life 7 ───┐ next ┌ segment, life 4 ───┐ next   nowhere
 //!           │ h  h  P  h  h  h   │ ───▶ │ h  P  h  ·  h  ·   │ ───▶
 //!           └───────────▲────────┘      └───────▲─────▲──────┘ ◀─ last
 //!                       popped                  │     pushed
 //!                                               reserved, not filled
+//!  free ─▶ segment ─▶ segment          used up: taken for the next one
 //! ```
 //!
 //! A pusher *reserves* cells by adding to `pushed` and *fills* each by a CAS of the empty cell. A popper reads the cell
@@ -16,8 +17,10 @@
 //!
 //! # Invariants
 //!
+//! In one life of a segment:
+//!
 //! - **I1** A cell is written once: empty → handle, by the pusher that reserved it, or empty → poison, by a popper.
-//!   Only the thread that makes a segment, before it is linked, writes otherwise.
+//!   Only the thread that begins the life, before it links the segment, writes otherwise.
 //! - **I2** `popped` goes up only past cells that are written, to at most `N`; whoever raises it past handles owns
 //!   those and nobody else does. So each handle is popped once, and a stopped popper holds what it claimed and no more.
 //! - **I3** `pushed` only goes up. A cell at or above it is empty; one that a popper poisons is below it.
@@ -25,18 +28,37 @@
 //!   before newer ones.
 //! - **I5** `first` and `last` only move along the list, and `first` never passes `last`. `first` leaves a segment only
 //!   when `popped` is `N` there.
-//! - **I6** A segment is retired, once, by whoever moved `first` off it; then neither `first`, `last` nor the `next` of
-//!   a segment that can still be reached leads to it. It is freed when no guard from before that is alive.
-//! - **I7** A push that fails for want of memory has filled nothing.
+//! - **I6** A segment is freed, once, by whoever moved `first` off it; neither `first` nor `last` ever leads to this life again.
+//!
+//! From life to life:
+//!
+//! - **L1** Segments never move and are segments until the queue is dropped (`slab.rs`, I1). A life ends when whoever took the
+//!   free segment begins the next; it has the segment alone, but for late callers, and every number in it says of which life it
+//!   is. So whatever a late caller does by a link of an earlier life is an exchange that expects that life and fails, or adds to
+//!   `pushed` (L3); whatever it reads tells it so, or leads to such an exchange.
+//! - **L2** *Cells.* The empty mark has the life. So nobody fills or poisons a cell of a later life.
+//! - **L3** *Counts.* `popped` has the life, so no claim of an earlier life succeeds. `pushed` has it in the half that additions do
+//!   not reach: each thread adds up to `N` once for each link that it read, so what is added in one life is less than 2^32 with
+//!   fewer than 2^32 ⁄ `N` threads. A late pusher sees from what its addition returns that it has reserved nothing. If that came before the
+//!   next life's begin, it is overwritten; if after, it leaves cells that are reserved and will not be filled, as a pusher does
+//!   that is stopped for good: poppers poison them.
+//! - **L4** *Links.* `first`, `last` and `next` have the life of the segment they lead to, and a `next` that leads nowhere has its own.
+//!   So a late caller does not link behind a segment that is not full, nor moves `first` or `last` anywhere.
+//!
+//! Lives have 32 bits: only a caller that is stopped between two instructions while one segment is used 2^32 times, exactly, is deceived.
+//! With segments of a thousand cells the others pop more than 4·10^12 handles meanwhile.
 //!
 //! # Linearization
 //!
 //! - A push takes place at the fetch-and-add that reserved the cell it fills, or when it links the segment that has its
 //!   handle: by I2 and I4 handles are popped in this order. (Not at the CAS that fills: of two cells reserved in turn
 //!   the second may be filled first, and a popper waits for the first or poisons it.) A batch is as many pushes, in order.
+//!   The cell was empty in the life of the link when it was filled (L2), so `popped` has not passed it (I2), and the segment is
+//!   in line: no push ends before its handle can be popped.
 //! - A pop takes place at its CAS of `popped`. A batch is as many pops, in stretches: each stretch at one moment.
-//! - A pop that finds nothing takes place at its load of `pushed`, or of `next` in a segment that is used up: `popped`,
-//!   read before, was no lower, so all that was pushed before was popped before.
+//! - A pop that finds nothing takes place at its load of `pushed`, or of `next` in a segment that is used up, both of the life of its
+//!   link: `popped`, read before, was no lower, so all that was pushed before was popped before. What is of another life
+//!   says nothing, and the pop begins again.
 //! - What happened before a push happens before the end of the pop that returns its handle.
 //! - Whoever pushes, then has a `SeqCst` fence, then looks for sleepers, and whoever says that it sleeps, then has such a
 //!   fence, then pops: one of the two sees the other.
@@ -44,22 +66,24 @@
 //! # Progress
 //!
 //! Lock-free: a thread stopped anywhere in here keeps nobody else from completing. A pusher repeats only if a popper
-//! poisoned its cell, or if others filled the segment or linked the next. A popper repeats only if another popper
-//! claimed, or after a poisoned cell. Poppers and pushers cannot spoil each other's steps for ever: after at most `N`
-//! cells the segment is used up, and the pusher that links the next one has its handle in it.
+//! poisoned its cell, or if others filled the segment, linked the next, or used all of it up since it read `last`. A popper
+//! repeats only if another popper claimed, or after a poisoned cell. Poppers and pushers cannot spoil each other's steps for ever: after
+//! at most `N` cells the segment is used up, and the pusher that links the next one has its handle in it.
 //!
 //! Before a popper poisons, it looks at the cell for a while, as most pushers that reserved one are running.
 //!
-//! A segment is freed when it is used up and the guards from before that have ended. So memory is 8 bytes for each
-//! handle in line and each cell poisoned among them, and a segment or two. While a thread is stopped with a guard alive,
-//! used-up segments wait for it: 8 bytes for each handle that passes. Poppers retire segments and collect; a pusher's pin
-//! may come upon one that is due, and frees it: nothing of the user's is in there.
+//! # Memory
+//!
+//! 8 bytes for each handle of the longest line there ever was, and each cell poisoned among those, and a segment or two; and one for
+//! each thread that is stopped with one that it has taken to link. No more, whoever is stopped. A drained line keeps its
+//! segments for when it grows again; they go when the queue is dropped. So a push or pop calls the allocator only when the line is
+//! longer than it ever was. Where there is no memory left, that ends the process.
 
 mod chain;
+mod link;
+mod pool;
 mod segment;
 
-#[cfg(test)]
-mod memory;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
 #[cfg(all(test, not(delta_fifo_loom)))]
@@ -67,22 +91,21 @@ mod tests;
 
 use std::num::NonZeroU64;
 
-use crate::sync::epoch::Guard;
-use crate::sync::{pause_point, planted};
-
 use chain::Chain;
-use segment::{Owned, Segment, Taken};
+use segment::Miss;
 
-/// What stands in line: any 64 bits but all zeros and all ones.
+/// What stands in line: any 63 bits but all zeros. The highest bit is of the cells' own marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub(crate) struct Handle(NonZeroU64);
 
 impl Handle {
-    /// None for 0 and `u64::MAX`, which the cells use themselves.
+    pub(crate) const BITS: u32 = 63;
+
+    /// None for 0 and for what has more bits.
     pub(crate) const fn new(bits: u64) -> Option<Self> {
         match NonZeroU64::new(bits) {
-            Some(bits) if bits.get() != u64::MAX => Some(Handle(bits)),
+            Some(bits) if bits.get() >> Self::BITS == 0 => Some(Handle(bits)),
             _ => None,
         }
     }
@@ -92,42 +115,11 @@ impl Handle {
     }
 }
 
-/// There is no memory for a segment. The queue is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfMemory;
+/// Cells of a segment: as many as make it fill a chunk of the slab.
+pub(crate) const CELLS: usize = if cfg!(delta_fifo_loom) { 4 } else { 974 };
 
-/// A segment in hand. With it a push cannot fail, so it is provided for before anything that must be followed by a
-/// push. It lasts until a push used it up, which is once in `N` pushes of everybody together.
-#[derive(Debug)]
-pub(crate) struct Room<const N: usize = CELLS>(Option<Owned<N>>);
-
-impl<const N: usize> Room<N> {
-    /// No segment yet.
-    pub(crate) const fn new() -> Self {
-        Room(None)
-    }
-
-    /// Allocates the segment if there is none.
-    pub(crate) fn provide(&mut self) -> Result<(), OutOfMemory> {
-        if self.0.is_none() {
-            self.0 = Some(Owned::allocate()?);
-        }
-        Ok(())
-    }
-
-    fn take(&mut self) -> Result<Owned<N>, OutOfMemory> {
-        if planted("the room stays unused") {
-            return Owned::allocate();
-        }
-        self.0.take().map_or_else(Owned::allocate, Ok)
-    }
-}
-
-/// Cells of a segment.
-pub(crate) const CELLS: usize = if cfg!(delta_fifo_loom) { 4 } else { 1024 };
-
-/// The same of a line in which there is little at most times.
-pub(crate) const FEW: usize = if cfg!(delta_fifo_loom) { 4 } else { 128 };
+/// The same of a line in which there is little at most times: six to a chunk.
+pub(crate) const FEW: usize = if cfg!(delta_fifo_loom) { 4 } else { 126 };
 
 /// How often a pop looks at a cell that is reserved but empty before it poisons it.
 const PATIENCE: u32 = if cfg!(delta_fifo_loom) {
@@ -144,104 +136,59 @@ pub(crate) struct KeyQueue<const N: usize = CELLS> {
 }
 
 impl<const N: usize> KeyQueue<N> {
-    /// The first segment is allocated here.
-    pub(crate) fn new() -> Result<Self, OutOfMemory> {
-        Ok(KeyQueue { chain: Chain::new(Owned::allocate()?) })
+    /// The first segment is made here.
+    pub(crate) fn new() -> Self {
+        KeyQueue { chain: Chain::new() }
     }
 
-    /// Puts `handle` at the end. Cannot fail if `room` is provided.
+    /// Puts `handle` at the end.
     #[inline]
-    pub(crate) fn push(&self, handle: Handle, room: &mut Room<N>, guard: &Guard) -> Result<(), OutOfMemory> {
-        self.push_all(std::slice::from_ref(&handle), room, guard)
+    pub(crate) fn push(&self, handle: Handle) {
+        self.push_some(std::slice::from_ref(&handle));
     }
 
-    /// Puts up to `N` handles at the end, in this order, with one fetch-and-add if there is room for them. Others may
-    /// come in between. All are put or none. Cannot fail if `room` is provided.
-    ///
-    /// # Panics
-    ///
-    /// With more than `N` handles.
-    pub(crate) fn push_batch(
-        &self,
-        handles: &[Handle],
-        room: &mut Room<N>,
-        guard: &Guard,
-    ) -> Result<(), OutOfMemory> {
-        assert!(handles.len() <= N, "a batch of {} handles is longer than a segment", handles.len());
-        if handles.len() > 1 && !planted("batch without room") {
-            // I7: when a cell is found poisoned or the segment ends, others of the batch may stand already.
-            room.provide()?;
-        }
-        self.push_all(handles, room, guard)
+    /// Puts the handles at the end, in this order, with one fetch-and-add for each `N` if there is room for them. Others may
+    /// come in between.
+    pub(crate) fn push_batch(&self, handles: &[Handle]) {
+        handles.chunks(N).for_each(|some| self.push_some(some));
     }
 
+    /// Up to `N`.
     #[inline]
-    fn push_all(&self, mut handles: &[Handle], room: &mut Room<N>, guard: &Guard) -> Result<(), OutOfMemory> {
+    fn push_some(&self, mut handles: &[Handle]) {
         while !handles.is_empty() {
-            let last = self.chain.last(guard);
+            let last = self.chain.last();
             handles = last.fill(handles);
-            if !handles.is_empty() && last.is_full() && self.extend(last, handles, room, guard)? {
+            if !handles.is_empty() && last.is_full() && self.chain.extend(&last, handles) {
                 break;
             }
         }
-        Ok(())
-    }
-
-    /// Sees to it that there is a segment after `last`. Returns whether `handles` stand in it.
-    #[cold]
-    fn extend(
-        &self,
-        last: &Segment<N>,
-        handles: &[Handle],
-        room: &mut Room<N>,
-        guard: &Guard,
-    ) -> Result<bool, OutOfMemory> {
-        let mut linked = false;
-        if !self.chain.has_next(last, guard) {
-            let mut segment = room.take()?;
-            segment.prefill(handles);
-            pause_point("push: segment ready");
-            match self.chain.link(last, segment) {
-                Ok(()) => linked = true,
-                Err(mut segment) => {
-                    linked = planted("who loses the link thinks it won");
-                    segment.clear(handles.len());
-                    room.0 = Some(segment);
-                }
-            }
-            pause_point("push: segment linked");
-        }
-        self.chain.advance_last(last, guard);
-        Ok(linked)
     }
 
     /// Takes the handle at the head, or finds that there is none.
     #[inline]
-    pub(crate) fn pop(&self, guard: &Guard) -> Option<Handle> {
+    pub(crate) fn pop(&self) -> Option<Handle> {
         let mut patience = PATIENCE;
         loop {
-            let first = self.chain.first(guard);
+            let first = self.chain.first();
             match first.take(&mut patience) {
-                Taken::Some(handle) => return Some(handle),
-                Taken::Nothing => return None,
-                Taken::UsedUp => {
-                    if !self.chain.remove_first(first, guard) {
-                        return None;
-                    }
-                }
+                Ok(handle) => return Some(handle),
+                Err(Miss::Over) => {}
+                Err(Miss::UsedUp) if self.chain.remove_first(&first) => {}
+                Err(Miss::UsedUp | Miss::Nothing) => return None,
             }
         }
     }
 
     /// What stands `ahead` behind the head, mostly. For who wants to know what it will need soon.
     #[inline]
-    pub(crate) fn glance(&self, ahead: u64, guard: &Guard) -> Option<Handle> {
-        self.chain.first(guard).glance(ahead)
+    pub(crate) fn glance(&self, ahead: u64) -> Option<Handle> {
+        self.chain.first().glance(ahead)
     }
 
     /// Takes up to `max` handles from the head and appends them to `into`; returns how many. Fewer only if there were no
     /// more at some moment. `into` grows before anything is taken.
-    pub(crate) fn pop_batch(&self, max: usize, into: &mut Vec<Handle>, guard: &Guard) -> usize {
+    pub(crate) fn pop_batch(&self, max: usize, into: &mut Vec<Handle>) -> usize {
         let before = into.len();
         let mut patience = PATIENCE;
         loop {
@@ -249,15 +196,11 @@ impl<const N: usize> KeyQueue<N> {
             if wanted == 0 {
                 break;
             }
-            let first = self.chain.first(guard);
+            let first = self.chain.first();
             match first.take_many(wanted, into, &mut patience) {
-                Taken::Some(()) => {}
-                Taken::Nothing => break,
-                Taken::UsedUp => {
-                    if !self.chain.remove_first(first, guard) {
-                        break;
-                    }
-                }
+                Ok(()) | Err(Miss::Over) => {}
+                Err(Miss::UsedUp) if self.chain.remove_first(&first) => {}
+                Err(Miss::UsedUp | Miss::Nothing) => break,
             }
         }
         into.len() - before

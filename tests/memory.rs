@@ -3,17 +3,17 @@
 //! `DELTA_FIFO_FRESH_KEYS` says how many keys go through (in the default run few enough for a debug build).
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-use delta_fifo::{Builder, Compression, DeltaFifo, DeltaQueue, KnownView};
+use delta_fifo::{Builder, Change, Compression, DeltaFifo, DeltaQueue, KnownView};
 
 struct Counting;
 
 /// Bytes that are allocated and not freed.
 static ALIVE: AtomicIsize = AtomicIsize::new(0);
-static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// The same in arrays of 4-byte things that are not small: the tables' buckets.
 static BUCKETS: AtomicIsize = AtomicIsize::new(0);
 
@@ -21,12 +21,17 @@ fn in_buckets(layout: Layout) -> isize {
     if layout.align() == 4 && layout.size() >= 256 { layout.size() as isize } else { 0 }
 }
 
+thread_local! {
+    /// Calls of the allocator by this thread: the harness makes some at any time.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
 // SAFETY: all is the system's; only counts are added.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALIVE.fetch_add(layout.size() as isize, Relaxed);
         BUCKETS.fetch_add(in_buckets(layout), Relaxed);
-        CALLS.fetch_add(1, Relaxed);
+        CALLS.set(CALLS.get() + 1);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
@@ -87,7 +92,7 @@ fn fresh_keys_use_what_older_ones_have_left() {
         (least, most) = (least.min(alive()), most.max(alive()));
     }
     assert_eq!(queue.known().len(), KNOWN);
-    // What waits for a grace period comes and goes: a segment of the line or two, and the collector's bags.
+    // What waits for a grace period comes and goes, in the collector's bags.
     let wobble = 128 * 1024;
     assert!(most - least < wobble, "from {least} to {most} bytes, of {keys} keys that came and went");
 }
@@ -110,23 +115,60 @@ fn under_latest_memory_is_bounded_by_the_keys() {
     assert_eq!(queue.pending_len(), KNOWN);
 }
 
-/// Warm, a change and a pop allocate nothing, but for every thousandth: a segment of the line, and what the collector notes
-/// when an old one goes.
+/// What so many runs of `lap` cost each, when the first have made room for everything.
+fn calls_of(laps: usize, mut lap: impl FnMut()) -> Vec<usize> {
+    (0..20).for_each(|_| lap());
+    let mut calls = Vec::with_capacity(laps);
+    for _ in 0..laps {
+        let before = CALLS.get();
+        lap();
+        calls.push(CALLS.get() - before);
+    }
+    calls
+}
+
 #[test]
 fn a_change_and_its_pop_allocate_nothing() {
     let _alone = ALONE.lock();
     let queue = DeltaFifo::<u64, [u64; 4]>::new();
-    let lap = || {
+    let calls = calls_of(100, || {
         for key in 0..KNOWN as u64 {
-            queue.update(key, [key; 4]).unwrap();
+            queue.add(key, [key; 4]).unwrap();
             queue.try_pop().unwrap().done();
         }
-    };
-    (0..20).for_each(|_| lap());
-    let before = CALLS.load(Relaxed);
-    (0..100).for_each(|_| lap());
-    let calls = CALLS.load(Relaxed) - before;
-    assert!(calls <= 300, "{calls} calls of the allocator for 100,000 changes");
+    });
+    assert_eq!(calls, [0; 100], "for {KNOWN} changes each");
+}
+
+/// Keys wait in line in thousands, so that segments of the line come and go.
+#[test]
+fn changes_that_wait_in_line_allocate_nothing() {
+    let _alone = ALONE.lock();
+    let queue = DeltaFifo::<u64, [u64; 4]>::new();
+    let keys = 5 * KNOWN as u64;
+    let calls = calls_of(20, || {
+        (0..keys).for_each(|key| queue.update(key, [key; 4]).unwrap());
+        (0..keys).for_each(|_| queue.try_pop().unwrap().done());
+    });
+    assert_eq!(calls, [0; 20], "for {keys} changes each");
+}
+
+/// In batches the calls themselves have lists, of changes and of leases. What is behind them has none.
+#[test]
+fn batches_allocate_their_own_lists_alone() {
+    const BATCH: usize = 25;
+    let _alone = ALONE.lock();
+    let queue = DeltaFifo::<u64, [u64; 4]>::new();
+    let keys: Vec<u64> = (0..KNOWN as u64).collect();
+    let calls = calls_of(100, || {
+        for some in keys.chunks(BATCH) {
+            queue.change_all(some.iter().map(|key| Change::Update(*key, [*key; 4]))).unwrap();
+            queue.try_pop_batch(BATCH).unwrap().done();
+        }
+    });
+    let each = calls[0] / (KNOWN / BATCH);
+    assert!(each <= 17, "{each} calls of the allocator for a batch of changes and one of leases");
+    assert_eq!(calls, [each * (KNOWN / BATCH); 100], "as many for each batch");
 }
 
 /// When keys have gone, the buckets of the tables go too: most while they do, the rest as others come and go, as grace periods have

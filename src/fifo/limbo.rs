@@ -94,6 +94,8 @@ impl Limbo {
             ripen();
         } else {
             guard.defer(ripen);
+            // At once: each thread keeps a few dozen to itself otherwise, and each of these holds a batch up.
+            guard.flush();
         }
     }
 

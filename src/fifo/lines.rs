@@ -1,17 +1,16 @@
 //! The lines in which keys stand: the first, the background line, and keys that were given back by a pop that came to
 //! nothing. What stands in them are handles; whether one is still good is said by the entry's word.
 
-use crate::key_queue::{FEW, Handle, KeyQueue, OutOfMemory, Room};
+use crate::key_queue::{FEW, Handle, KeyQueue};
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::epoch::Guard;
 use crate::sync::{CachePadded, pause_point};
 
 use super::word::GENERATION_BITS;
 
 /// Bits of a handle: shard, entry, generation.
 pub(super) const SHARD_BITS: u32 = 8;
-const INDEX_BITS: u32 = 64 - SHARD_BITS - GENERATION_BITS;
+const INDEX_BITS: u32 = Handle::BITS - SHARD_BITS - GENERATION_BITS;
 
 /// What a handle says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +23,11 @@ pub(super) struct At {
 impl At {
     pub(super) fn handle(self) -> Handle {
         let index = u64::from(self.index.get());
-        assert!(index < 1 << INDEX_BITS, "a shard has fewer than 2^29 keys");
+        assert!(index < 1 << INDEX_BITS, "a shard has fewer than 2^28 keys");
         let bits = (self.shard as u64) << (INDEX_BITS + GENERATION_BITS)
             | index << GENERATION_BITS
             | u64::from(self.generation);
-        Handle::new(bits).expect("an index is neither 0 nor all ones")
+        Handle::new(bits).expect("an index is not 0")
     }
 
     pub(super) fn of(handle: Handle) -> Self {
@@ -63,61 +62,60 @@ struct Background {
 
 impl Lines {
     pub(super) fn new(background: bool) -> Self {
-        let line = || KeyQueue::new().unwrap_or_else(|OutOfMemory| no_memory());
         Lines {
-            first: line(),
+            first: KeyQueue::new(),
             background: background.then(|| Background {
-                line: line(),
+                line: KeyQueue::new(),
                 since: CachePadded::new(AtomicUsize::new(0)),
                 before: AtomicUsize::new(0),
             }),
             front_len: CachePadded::new(AtomicUsize::new(0)),
-            front: KeyQueue::new().unwrap_or_else(|OutOfMemory| no_memory()),
+            front: KeyQueue::new(),
         }
     }
 
     /// At the tail.
-    pub(super) fn push(&self, at: At, background: bool, guard: &Guard) {
+    pub(super) fn push(&self, at: At, background: bool) {
         let line = match &self.background {
             Some(second) if background => &second.line,
             _ => &self.first,
         };
-        line.push(at.handle(), &mut Room::new(), guard).unwrap_or_else(|OutOfMemory| no_memory());
+        line.push(at.handle());
     }
 
     /// At the tail of the first line, in this order.
-    pub(super) fn push_all(&self, handles: &[Handle], guard: &Guard) {
-        self.first.push_batch(handles, &mut Room::new(), guard).unwrap_or_else(|OutOfMemory| no_memory());
+    pub(super) fn push_all(&self, handles: &[Handle]) {
+        self.first.push_batch(handles);
     }
 
     /// Before all others.
-    pub(super) fn push_front(&self, at: At, guard: &Guard) {
+    pub(super) fn push_front(&self, at: At) {
         // Relaxed: raised first, so that it is never less than what a pop can find; that a consumer sees it is seen to by
         // the wake-up that follows.
         self.front_len.fetch_add(1, Ordering::Relaxed);
         pause_point("front: counted");
-        self.front.push(at.handle(), &mut Room::new(), guard).unwrap_or_else(|OutOfMemory| no_memory());
+        self.front.push(at.handle());
     }
 
     /// The first handle, by whose turn it is; and whether it stood in the background.
-    pub(super) fn pop(&self, guard: &Guard) -> Option<(At, bool)> {
+    pub(super) fn pop(&self) -> Option<(At, bool)> {
         // Relaxed: as above.
         if self.front_len.load(Ordering::Relaxed) != 0 {
-            if let Some(handle) = self.front.pop(guard) {
+            if let Some(handle) = self.front.pop() {
                 pause_point("front: popped");
                 self.front_len.fetch_sub(1, Ordering::Relaxed);
                 return Some((At::of(handle), false));
             }
         }
         match &self.background {
-            None => self.first.pop(guard).map(|handle| (At::of(handle), false)),
-            Some(second) => second.pop(&self.first, guard),
+            None => self.first.pop().map(|handle| (At::of(handle), false)),
+            Some(second) => second.pop(&self.first),
         }
     }
 
     /// What stands `ahead` behind the head of the first line, mostly.
-    pub(super) fn glance(&self, ahead: u64, guard: &Guard) -> Option<At> {
-        self.first.glance(ahead, guard).map(At::of)
+    pub(super) fn glance(&self, ahead: u64) -> Option<At> {
+        self.first.glance(ahead).map(At::of)
     }
 
     /// A handle of the background line was stale: its turn has not been yet.
@@ -129,42 +127,37 @@ impl Lines {
 
     /// Up to `max` handles, appended to `into`. False if they have to be popped one by one, as the next turn depends on what
     /// becomes of each.
-    pub(super) fn pop_all(&self, max: usize, into: &mut Vec<Handle>, guard: &Guard) -> bool {
+    pub(super) fn pop_all(&self, max: usize, into: &mut Vec<Handle>) -> bool {
         // Relaxed: as in `push_front`.
         let plain = self.background.is_none() && self.front_len.load(Ordering::Relaxed) == 0;
         if plain {
-            self.first.pop_batch(max, into, guard);
+            self.first.pop_batch(max, into);
         }
         plain
     }
 }
 
 impl Background {
-    fn pop(&self, first: &KeyQueue, guard: &Guard) -> Option<(At, bool)> {
+    fn pop(&self, first: &KeyQueue) -> Option<(At, bool)> {
         // Relaxed, all: only the count matters, and two pops that read the same take two turns for one.
         let since = self.since.load(Ordering::Relaxed);
-        let from_first = if since < BACKGROUND_TURN - 1 { first.pop(guard) } else { None };
+        let from_first = if since < BACKGROUND_TURN - 1 { first.pop() } else { None };
         if from_first.is_some() {
             self.since.store(since + 1, Ordering::Relaxed);
             return from_first.map(|handle| (At::of(handle), false));
         }
-        if let Some(handle) = self.line.pop(guard) {
+        if let Some(handle) = self.line.pop() {
             pause_point("lines: background popped");
             // Relaxed, both: as above.
             self.before.store(since, Ordering::Relaxed);
             self.since.store(0, Ordering::Relaxed);
             return Some((At::of(handle), true));
         }
-        first.pop(guard).map(|handle| (At::of(handle), false))
+        first.pop().map(|handle| (At::of(handle), false))
     }
 
     fn was_stale(&self) {
         // Relaxed: as above.
         self.since.store(self.before.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-}
-
-/// A key must not be left between its word and its line, so this ends as every failed allocation of the standard library.
-pub(super) fn no_memory() -> ! {
-    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u64; crate::key_queue::CELLS]>())
 }

@@ -61,14 +61,14 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 
     pub(super) fn put_in_line(&self, link: ToLink, guard: &Guard) {
         pause_point("link: owed");
-        self.lines.push(link.at, link.background, guard);
+        self.lines.push(link.at, link.background);
         if planted("marked before the wake") {
-            self.mark_queued(link);
+            self.mark_queued(link, guard);
         }
         pause_point("link: in line");
         self.wake_consumers(1);
         pause_point("link: woken");
-        self.mark_queued(link);
+        self.mark_queued(link, guard);
     }
 
     /// The same for several keys, with one decision about whom to wake.
@@ -82,17 +82,18 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         if planted("a batch goes in line from its end") {
             handles.reverse();
         }
-        self.lines.push_all(&handles, guard);
+        self.lines.push_all(&handles);
         for link in links.iter().filter(|link| link.background) {
-            self.lines.push(link.at, true, guard);
+            self.lines.push(link.at, true);
         }
         self.wake_consumers(links.len());
         for link in links {
-            self.mark_queued(*link);
+            self.mark_queued(*link, guard);
         }
     }
 
-    pub(super) fn mark_queued(&self, link: ToLink) {
+    /// Under a guard that is older than the handle, so that the entry is not recycled meanwhile (E6).
+    pub(super) fn mark_queued(&self, link: ToLink, _guard: &Guard) {
         let entry = self.core.shards[link.at.shard].entries.get(link.at.index);
         // Repeats when a fact has come. Ends when the key is leased, or has moved on to the first line, which is for who
         // moved it to see to.

@@ -131,5 +131,5 @@ fn of_key(key: u32, popped: impl IntoIterator<Item = (u32, Vec<u32>)>) -> Vec<u3
 fn once_more(queue: &Fifo) {
     let index = Index::MIN;
     let generation = queue.core.shards[0].entries.get(index).word().generation();
-    queue.lines.push(At { shard: 0, index, generation }, false, &epoch::pin());
+    queue.lines.push(At { shard: 0, index, generation }, false);
 }

@@ -12,7 +12,7 @@ use crate::owner;
 use crate::raw::HeldLease;
 use crate::resolve::Before;
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch::{self, Guard};
+use crate::sync::epoch;
 use crate::sync::{fence_after_rmw, pause_point, planted};
 
 use super::DeltaFifo;
@@ -131,7 +131,7 @@ impl<K: Hash + Eq, V, S> Drop for Popping<'_, K, V, S> {
             self.queue.untake(taken, &guard);
         }
         for handle in std::mem::take(&mut self.handles).into_iter().rev() {
-            self.queue.lines.push_front(At::of(handle), &guard);
+            self.queue.lines.push_front(At::of(handle));
             self.queue.wake_consumers(1);
         }
     }
@@ -192,7 +192,9 @@ where
         pin: &mut LazyPin,
     ) -> Option<Held<K, V>> {
         loop {
-            let (at, from_background) = popping.next(wanted, pin.guard())?;
+            // From before the handle is out of the line: the entry is met under it (E6).
+            pin.guard();
+            let (at, from_background) = popping.next(wanted)?;
             pause_point("pop: out of the line");
             let Some(taken) = self.lease(at, from_background) else {
                 if from_background {
@@ -298,12 +300,12 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
     }
 
     /// The next handle, out of the line.
-    fn next(&mut self, wanted: usize, guard: &Guard) -> Option<(At, bool)> {
+    fn next(&mut self, wanted: usize) -> Option<(At, bool)> {
         let lines = &self.queue.lines;
         if self.handles.is_empty() {
-            if wanted == 1 || !lines.pop_all(wanted.min(STRETCH), &mut self.handles, guard) {
-                let popped = lines.pop(guard);
-                self.queue.look_ahead(guard);
+            if wanted == 1 || !lines.pop_all(wanted.min(STRETCH), &mut self.handles) {
+                let popped = lines.pop();
+                self.queue.look_ahead();
                 return popped;
             }
             self.handles.iter().for_each(|handle| self.queue.bring_entry(At::of(*handle)));
@@ -327,10 +329,10 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 /// Only time depends on these.
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// What the next pops will need is brought near.
-    fn look_ahead(&self, guard: &Guard) {
+    fn look_ahead(&self) {
         if !cfg!(delta_fifo_loom) {
-            self.lines.glance(FAR, guard).into_iter().for_each(|at| self.bring_entry(at));
-            self.lines.glance(NEAR, guard).into_iter().for_each(|at| self.bring_objects(at));
+            self.lines.glance(FAR).into_iter().for_each(|at| self.bring_entry(at));
+            self.lines.glance(NEAR).into_iter().for_each(|at| self.bring_objects(at));
         }
     }
 

@@ -66,9 +66,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         }
         let Some(link) = self.end_given_back(shard, tenure, newest, background, None) else { return };
         if in_front {
-            self.lines.push_front(link.at, guard);
+            self.lines.push_front(link.at);
             self.wake_consumers(1);
-            self.mark_queued(link);
+            self.mark_queued(link, guard);
         } else {
             self.link(link, guard);
         }

@@ -1,40 +1,18 @@
-//! The invariants under loom, each with the broken twins that show that its model can see what it looks for.
+//! The invariants under loom, each with the broken twins that show that its model can see what it looks for. Here those of
+//! one life of a segment; those from life to life are in `lives`.
 //!
 //! `RUSTFLAGS="--cfg delta_fifo_loom" cargo test --release --lib key_queue -- --nocapture` prints what each explored.
 
-use std::time::Instant;
+mod lives;
 
-use super::{Handle, KeyQueue, OutOfMemory, Room, memory};
+use super::{Handle, KeyQueue};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicBool, fence};
 use crate::sync::cell::UnsafeCell;
+use crate::sync::model::model;
 use crate::sync::stopped::{Gate, stop_me_at};
 use crate::sync::thread::{JoinHandle, spawn};
-use crate::sync::{Arc, epoch, explore, planted};
-
-/// The model as it is, then with each bug planted.
-macro_rules! model {
-    ($name:ident, preemptions: $bound:expr, $(fails: $twin:ident $bug:literal $says:literal,)*) => {
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn holds() {
-                let start = Instant::now();
-                let executions = explore("", $bound, bodies::$name);
-                println!("{}: {executions} executions, {:.2?}", stringify!($name), start.elapsed());
-            }
-
-            $(
-                #[test]
-                #[should_panic(expected = $says)]
-                fn $twin() {
-                    explore($bug, $bound, bodies::$name);
-                }
-            )*
-        }
-    };
-}
+use crate::sync::{Arc, planted};
 
 model! { i2_each_handle_is_popped_once, preemptions: Some(3),
     fails: fails_if_a_claim_is_a_store "the claim is a store" "popped twice",
@@ -71,31 +49,15 @@ model! { a_stopped_pusher_is_passed, preemptions: Some(3),
 model! { a_stopped_linker_is_passed, preemptions: Some(3), }
 model! { a_stopped_popper_is_passed, preemptions: Some(3), }
 model! { i4_segments_are_handed_over, preemptions: Some(3),
-    fails: fails_if_linked_relaxed "a segment is linked by a relaxed exchange" "Causality violation",
-    fails: fails_if_links_are_read_relaxed "a link is read by a relaxed load" "Causality violation",
+    fails: fails_if_linked_relaxed "a link is written by a relaxed exchange" "a chain has a first",
+    fails: fails_if_links_are_read_relaxed "a link is read by a relaxed load" "a chain has a first",
     fails: fails_if_a_loser_thinks_it_won "who loses the link thinks it won" "lost",
-}
-model! { i6_segments_are_freed_once_and_late, preemptions: Some(3),
-    fails: fails_if_freed_at_once "a segment is freed at once" "Causality violation",
-    fails: fails_if_everybody_retires "everybody retires" "freed twice",
-    fails: fails_if_nobody_retires "nobody retires" "leaked",
-    fails: fails_if_advanced_relaxed "a relaxed advance" "Causality violation",
-}
-model! { i5_last_is_not_left_behind, preemptions: None,
-    fails: fails_if_it_is "last is left behind" "Causality violation",
-}
-model! { i7_a_failed_push_changes_nothing, preemptions: Some(3),
-    fails: fails_without_room "batch without room" "half a batch",
-}
-model! { i7_a_push_with_room_cannot_fail, preemptions: Some(3),
-    fails: fails_if_it_stays_unused "the room stays unused" "OutOfMemory",
 }
 
 type Queue<const N: usize> = Arc<KeyQueue<N>>;
 
 fn queue<const N: usize>() -> Queue<N> {
-    memory::allow(usize::MAX);
-    Arc::new(KeyQueue::new().expect("memory"))
+    Arc::new(KeyQueue::new())
 }
 
 fn handle(bits: u64) -> Handle {
@@ -103,34 +65,47 @@ fn handle(bits: u64) -> Handle {
 }
 
 fn push<const N: usize>(queue: &KeyQueue<N>, bits: u64) {
-    queue.push(handle(bits), &mut Room::new(), &epoch::pin()).expect("memory");
+    queue.push(handle(bits));
 }
 
 fn pop<const N: usize>(queue: &KeyQueue<N>) -> Option<u64> {
-    queue.pop(&epoch::pin()).map(Handle::get)
+    queue.pop().map(Handle::get)
 }
 
 fn pop_batch<const N: usize>(queue: &KeyQueue<N>, max: usize) -> Vec<u64> {
     let mut popped = Vec::new();
-    queue.pop_batch(max, &mut popped, &epoch::pin());
+    queue.pop_batch(max, &mut popped);
     popped.into_iter().map(Handle::get).collect()
 }
 
-/// In a thread under one guard.
 fn pusher<const N: usize>(queue: &Queue<N>, handles: &'static [u64]) -> JoinHandle<()> {
     let queue = Arc::clone(queue);
-    spawn(move || {
-        let (guard, mut room) = (epoch::pin(), Room::new());
-        handles.iter().for_each(|bits| queue.push(handle(*bits), &mut room, &guard).expect("memory"));
-    })
+    spawn(move || handles.iter().for_each(|bits| push(&queue, *bits)))
 }
 
 fn popper<const N: usize>(queue: &Queue<N>, times: usize) -> JoinHandle<Vec<u64>> {
     let queue = Arc::clone(queue);
-    spawn(move || {
-        let guard = epoch::pin();
-        (0..times).filter_map(|_| queue.pop(&guard)).map(Handle::get).collect()
-    })
+    spawn(move || (0..times).filter_map(|_| pop(&queue)).collect())
+}
+
+fn stopped<const N: usize>(
+    queue: &Queue<N>,
+    at: &'static str,
+    call: fn(&KeyQueue<N>),
+) -> (JoinHandle<()>, Gate) {
+    let (queue, gate) = (Arc::clone(queue), Gate::new());
+    let closed = gate.clone();
+    let thread = spawn(move || {
+        stop_me_at(at, &closed);
+        call(&queue);
+    });
+    (thread, gate)
+}
+
+fn go_on((thread, gate): (JoinHandle<()>, Gate)) {
+    gate.open();
+    thread.thread().unpark();
+    thread.join().unwrap();
 }
 
 fn rest<const N: usize>(queue: &KeyQueue<N>) -> Vec<u64> {
@@ -211,9 +186,7 @@ mod bodies {
     pub(super) fn a_batch_keeps_its_order() {
         let queue = queue::<2>();
         let shared = Arc::clone(&queue);
-        let batch = spawn(move || {
-            shared.push_batch(&[handle(10), handle(11)], &mut Room::new(), &epoch::pin()).expect("memory");
-        });
+        let batch = spawn(move || shared.push_batch(&[handle(10), handle(11)]));
         let other = pusher(&queue, &[20]);
         let mut mine = Vec::from_iter(pop(&queue));
         mine.extend(pop_batch(&queue, 2));
@@ -227,17 +200,14 @@ mod bodies {
         let (queue, payloads) = (queue::<1>(), Arc::new(Payloads::default()));
         let (shared, written) = (Arc::clone(&queue), Arc::clone(&payloads));
         let pusher = spawn(move || {
-            let guard = epoch::pin();
             for bits in [1, 2] {
                 written.write(bits);
-                shared.push(handle(bits), &mut Room::new(), &guard).expect("memory");
+                push(&shared, bits);
             }
         });
-        let guard = epoch::pin();
-        for popped in std::iter::repeat_with(|| queue.pop(&guard)).take(2).flatten() {
+        for popped in std::iter::repeat_with(|| queue.pop()).take(2).flatten() {
             payloads.read(popped);
         }
-        drop(guard);
         pusher.join().unwrap();
     }
 
@@ -245,13 +215,11 @@ mod bodies {
         let (queue, payloads) = (queue::<2>(), Arc::new(Payloads::default()));
         let (shared, written) = (Arc::clone(&queue), Arc::clone(&payloads));
         let pusher = spawn(move || {
-            // Before the payload is written: a pin is a fence, and would publish it.
-            let guard = epoch::pin();
             [1, 2].into_iter().for_each(|bits| written.write(bits));
-            shared.push_batch(&[handle(1), handle(2)], &mut Room::new(), &guard).expect("memory");
+            shared.push_batch(&[handle(1), handle(2)]);
         });
         let mut popped = Vec::new();
-        queue.pop_batch(2, &mut popped, &epoch::pin());
+        queue.pop_batch(2, &mut popped);
         popped.into_iter().for_each(|popped| payloads.read(popped));
         pusher.join().unwrap();
     }
@@ -262,9 +230,8 @@ mod bodies {
         push(&queue, 10);
         let shared = Arc::clone(&queue);
         let busy = spawn(move || {
-            let guard = epoch::pin();
-            shared.push(handle(11), &mut Room::new(), &guard).expect("memory");
-            shared.pop(&guard).expect("there are two")
+            push(&shared, 11);
+            pop(&shared).expect("there are two")
         });
         assert!(pop(&queue).is_some(), "there always was one");
         busy.join().unwrap();
@@ -274,42 +241,19 @@ mod bodies {
         let (queue, asleep) = (queue::<2>(), Arc::new(AtomicBool::new(false)));
         let (shared, flag) = (Arc::clone(&queue), Arc::clone(&asleep));
         let pusher = spawn(move || {
-            let guard = epoch::pin();
-            shared.push(handle(10), &mut Room::new(), &guard).expect("memory");
+            push(&shared, 10);
             if !planted("no fence after the push") {
                 fence(SeqCst);
             }
             flag.load(Relaxed)
         });
-        let guard = epoch::pin();
         asleep.store(true, Relaxed);
         if !planted("no fence before the second look") {
             fence(SeqCst);
         }
-        let found = queue.pop(&guard).is_some();
-        drop(guard);
+        let found = pop(&queue).is_some();
         let woken = pusher.join().unwrap();
         assert!(found || woken, "both missed");
-    }
-
-    fn stopped<const N: usize>(
-        queue: &Queue<N>,
-        at: &'static str,
-        call: fn(&KeyQueue<N>),
-    ) -> (JoinHandle<()>, Gate) {
-        let (queue, gate) = (Arc::clone(queue), Gate::new());
-        let closed = gate.clone();
-        let thread = spawn(move || {
-            stop_me_at(at, &closed);
-            call(&queue);
-        });
-        (thread, gate)
-    }
-
-    fn go_on((thread, gate): (JoinHandle<()>, Gate)) {
-        gate.open();
-        thread.thread().unpark();
-        thread.join().unwrap();
     }
 
     /// Stopped with a cell reserved: others push and pop, past it.
@@ -360,62 +304,5 @@ mod bodies {
         pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
         mine.extend(rest(&queue));
         judge(&[mine], &[10, 11, 20]);
-    }
-
-    /// Two poppers meet at a segment's end while a pusher links and pushes, each under guards of its own.
-    pub(super) fn i6_segments_are_freed_once_and_late() {
-        let queue = queue::<1>();
-        push(&queue, 10);
-        let shared = Arc::clone(&queue);
-        let pusher = spawn(move || {
-            push(&shared, 11);
-            push(&shared, 12);
-        });
-        let popper = popper(&queue, 2);
-        let mut mine = Vec::from_iter(pop(&queue));
-        mine.extend(pop(&queue));
-        let theirs = popper.join().unwrap();
-        pusher.join().unwrap();
-        judge(&[theirs, mine, rest(&queue)], &[10, 11, 12]);
-    }
-
-    /// A pusher stopped after it linked a segment; the other thread uses up and retires the one before, then pushes.
-    pub(super) fn i5_last_is_not_left_behind() {
-        let queue = queue::<1>();
-        push(&queue, 10);
-        let pusher = pusher(&queue, &[11]);
-        let mut mine = Vec::from_iter(pop(&queue));
-        mine.extend(pop(&queue));
-        push(&queue, 20);
-        pusher.join().unwrap();
-        mine.extend(rest(&queue));
-        judge(&[mine], &[10, 11, 20]);
-    }
-
-    pub(super) fn i7_a_failed_push_changes_nothing() {
-        let queue = queue::<2>();
-        let popper = popper(&queue, 1);
-        memory::allow(0);
-        let batch = [handle(10), handle(11)];
-        let result = queue.push_batch(&batch, &mut Room::new(), &epoch::pin());
-        let theirs = popper.join().unwrap();
-        let popped = [theirs, rest(&queue)];
-        if result == Err(OutOfMemory) {
-            assert_eq!(popped.concat(), [], "half a batch");
-        } else {
-            judge(&popped, &[10, 11]);
-        }
-    }
-
-    /// A popper poisons what it can, so that the batch moves on to the next segment.
-    pub(super) fn i7_a_push_with_room_cannot_fail() {
-        let queue = queue::<2>();
-        let popper = popper(&queue, 2);
-        let mut room = Room::new();
-        room.provide().expect("memory");
-        memory::allow(0);
-        queue.push_batch(&[handle(10), handle(11)], &mut room, &epoch::pin()).unwrap();
-        let theirs = popper.join().unwrap();
-        judge(&[theirs, rest(&queue)], &[10, 11]);
     }
 }

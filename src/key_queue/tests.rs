@@ -7,39 +7,49 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Handle, KeyQueue, OutOfMemory, Room, memory};
+use super::segment::Segment;
+use super::{CELLS, FEW, Handle, KeyQueue};
 use crate::sync::stopped::{Gate, is_armed, stop_me_at, stumble};
-use crate::sync::{epoch, thread};
+use crate::sync::thread;
 
 fn handle(bits: u64) -> Handle {
     Handle::new(bits).expect("a handle")
 }
 
-fn queue<const N: usize>() -> KeyQueue<N> {
-    KeyQueue::new().expect("memory")
-}
-
 fn push<const N: usize>(queue: &KeyQueue<N>, bits: u64) {
-    queue.push(handle(bits), &mut Room::new(), &epoch::pin()).expect("memory");
+    queue.push(handle(bits));
 }
 
 fn pop<const N: usize>(queue: &KeyQueue<N>) -> Option<u64> {
-    queue.pop(&epoch::pin()).map(Handle::get)
+    queue.pop().map(Handle::get)
+}
+
+fn rest<const N: usize>(queue: &KeyQueue<N>) -> Vec<u64> {
+    std::iter::from_fn(|| pop(queue)).collect()
 }
 
 #[test]
-fn two_bit_patterns_are_no_handles() {
-    assert_eq!(Handle::new(0), None);
-    assert_eq!(Handle::new(u64::MAX), None);
-    assert_eq!(handle(1).get(), 1);
+fn the_highest_bit_is_no_handles() {
+    assert_eq!([0, 1 << 63, u64::MAX].map(Handle::new), [None; 3]);
+    assert_eq!([1, u64::MAX >> 1].map(|bits| handle(bits).get()), [1, u64::MAX >> 1]);
     assert_eq!(size_of::<Option<Handle>>(), 8);
 }
 
 #[test]
-#[should_panic(expected = "longer than a segment")]
-fn a_batch_fits_a_segment() {
-    let handles = [handle(1), handle(2), handle(3)];
-    let _ = queue::<2>().push_batch(&handles, &mut Room::new(), &epoch::pin());
+fn segments_fill_chunks() {
+    // Of 8,192 bytes, whose header takes as much as slots are aligned.
+    let room = 8_192 - align_of::<Segment<CELLS>>();
+    assert_eq!(size_of::<Segment<CELLS>>(), room);
+    assert_eq!(room / size_of::<Segment<FEW>>(), 6);
+}
+
+#[test]
+fn a_batch_may_be_longer_than_a_segment() {
+    let queue = KeyQueue::<2>::new();
+    let handles: Vec<_> = (1..=7).map(handle).collect();
+    queue.push_batch(&handles[..1]);
+    queue.push_batch(&handles[1..]);
+    assert_eq!(rest(&queue), [1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[derive(Clone, Debug)]
@@ -48,9 +58,6 @@ enum Step {
     PushBatch(usize),
     Pop,
     PopBatch(usize),
-    /// The next allocation fails, and so does a push that needs it, if it is the next step.
-    Starve,
-    Provide,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -59,51 +66,39 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..=4usize).prop_map(Step::PushBatch),
         4 => Just(Step::Pop),
         2 => (0..10usize).prop_map(Step::PopBatch),
-        1 => Just(Step::Starve),
-        1 => Just(Step::Provide),
     ];
     prop::collection::vec(step, 0..200)
 }
 
 fn against_a_deque<const N: usize>(steps: &[Step]) {
-    let (queue, mut room, mut model) = (queue::<N>(), Room::new(), VecDeque::new());
-    let mut number = 0;
-    let mut starving = false;
+    let (queue, mut model, mut longest) = (KeyQueue::<N>::new(), VecDeque::new(), 0);
+    let mut numbers = (1..).map(handle);
     for step in steps {
-        let guard = epoch::pin();
-        let provided = room.0.is_some();
-        memory::allow(if starving { 0 } else { usize::MAX });
-        starving = false;
-        let next = number + 1;
-        let mut pushed = |count: usize, result: Result<(), OutOfMemory>| match result {
-            Ok(()) => (0..count).for_each(|_| {
-                number += 1;
-                model.push_back(handle(number));
-            }),
-            Err(OutOfMemory) => assert!(!provided, "a push with room failed"),
-        };
         match *step {
-            Step::Push => pushed(1, queue.push(handle(next), &mut room, &guard)),
-            Step::PushBatch(count) => {
-                let count = count.min(N);
-                let handles: Vec<_> = (next..).map(handle).take(count).collect();
-                pushed(count, queue.push_batch(&handles, &mut room, &guard));
+            Step::Push => {
+                model.extend(numbers.next());
+                queue.push(model[model.len() - 1]);
             }
-            Step::Pop => assert_eq!(queue.pop(&guard), model.pop_front()),
+            Step::PushBatch(count) => {
+                let handles: Vec<_> = numbers.by_ref().take(count).collect();
+                queue.push_batch(&handles);
+                model.extend(handles);
+            }
+            Step::Pop => assert_eq!(queue.pop(), model.pop_front()),
             Step::PopBatch(max) => {
                 let mut popped = vec![handle(77)];
-                let count = queue.pop_batch(max, &mut popped, &guard);
+                let count = queue.pop_batch(max, &mut popped);
                 assert_eq!(count, max.min(model.len()));
                 let expected: Vec<_> = model.drain(..count).collect();
                 assert_eq!(popped[1..], expected);
             }
-            Step::Starve => starving = true,
-            Step::Provide => assert!(room.provide().is_ok() || !provided),
         }
+        longest = longest.max(model.len());
+        let (made, free, lined) = queue.chain.census();
+        assert_eq!(made, free + lined);
+        assert!(made as usize <= longest.div_ceil(N) + 2, "{made} segments of {N} for {longest} handles");
     }
-    memory::allow(usize::MAX);
-    let guard = epoch::pin();
-    assert!(std::iter::from_fn(|| queue.pop(&guard)).eq(model));
+    assert!(std::iter::from_fn(|| queue.pop()).eq(model));
 }
 
 proptest! {
@@ -118,78 +113,48 @@ proptest! {
     }
 }
 
+/// As many segments as the longest line took, and no more, full or drained.
 #[test]
-fn a_push_without_memory_changes_nothing() {
-    let queue = queue::<2>();
-    push(&queue, 1);
-    memory::allow(0);
-    let (guard, mut room) = (epoch::pin(), Room::new());
-    assert_eq!(queue.push_batch(&[handle(2), handle(3)], &mut room, &guard), Err(OutOfMemory));
-    assert_eq!(queue.push(handle(2), &mut room, &guard), Ok(()), "the segment has a cell left");
-    assert_eq!(queue.push(handle(3), &mut room, &guard), Err(OutOfMemory));
-    assert_eq!(room.provide(), Err(OutOfMemory));
-    memory::allow(1);
-    assert_eq!(room.provide(), Ok(()));
-    assert_eq!(queue.push_batch(&[handle(3), handle(4)], &mut room, &guard), Ok(()));
-    memory::allow(usize::MAX);
-    assert_eq!(std::iter::from_fn(|| pop(&queue)).collect::<Vec<_>>(), [1, 2, 3, 4]);
-}
-
-/// Segments are freed as they are used up, and the rest with the queue, full or empty.
-#[test]
-fn memory_follows_what_is_in_line() {
-    const N: usize = 5; // of this test alone
-    let alive = || {
-        for _ in 0..1_000 {
-            epoch::pin().flush();
-        }
-        memory::alive(N)
+fn memory_follows_the_longest_line() {
+    let queue = KeyQueue::<5>::new();
+    let fill_and_drain = |handles: u64| {
+        (1..=handles).for_each(|number| push(&queue, number));
+        assert_eq!(rest(&queue), (1..=handles).collect::<Vec<_>>());
+        queue.chain.census()
     };
-    let queue = queue::<N>();
-    for round in 1..100 {
-        push(&queue, round);
-        assert_eq!(pop(&queue), Some(round));
-    }
-    assert!(wait_until(|| alive() <= 2), "{} segments for an empty queue", alive());
-    (1..=500).for_each(|number| push(&queue, number));
-    assert!(alive() <= 101);
-    (1..=500).for_each(|number| assert_eq!(pop(&queue), Some(number)));
-    assert!(wait_until(|| alive() <= 2), "{} segments for an empty queue", alive());
-    (1..=50).for_each(|number| push(&queue, number));
-    let mut room = Room::<N>::new();
-    room.provide().expect("memory");
-    drop((queue, room));
-    assert!(wait_until(|| alive() == 0), "{} segments without a queue", alive());
-}
-
-/// Other tests' guards may hold up the collector for a while.
-fn wait_until(mut reached: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !reached() {
-        if Instant::now() > end {
-            return false;
-        }
-        thread::yield_now();
-    }
-    true
+    (0..100).for_each(|_| assert!(fill_and_drain(3).0 <= 2));
+    let (made, free, lined) = fill_and_drain(500);
+    assert!(made <= 101 && lined <= 2 && made == free + lined, "{made} made, {free} free, {lined} in line");
+    (0..100).for_each(|_| assert!(fill_and_drain(495).0 <= made));
 }
 
 /// One thread stopped for good at each point, the others do everything.
 #[test]
 fn whoever_stops_anywhere_holds_up_nobody() {
-    const PUSHING: [&str; 3] = ["push: reserved", "push: segment ready", "push: segment linked"];
-    const POPPING: [&str; 6] = [
+    const PUSHING: [&str; 6] = [
+        "push: reserved",
+        "push: segment full",
+        "take a segment: link read",
+        "push: segment taken",
+        "push: segment ready",
+        "push: segment linked",
+    ];
+    const POPPING: [&str; 7] = [
         "pop: read",
         "pop: impatient",
         "pop: poisoned",
         "pop: used up",
         "pop: last moved",
         "pop: first moved",
+        "give a segment: link written",
     ];
     for (point, is_push) in
         PUSHING.iter().map(|point| (*point, true)).chain(POPPING.iter().map(|point| (*point, false)))
     {
-        let queue = Arc::new(queue::<2>());
+        let queue = Arc::new(KeyQueue::<2>::new());
+        // So that there are free segments.
+        (1..10).for_each(|number| push(&queue, number));
+        rest(&queue);
         // For the points of impatience somebody must have stopped with a cell reserved.
         let idle = ["pop: impatient", "pop: poisoned"].contains(&point);
         let slow = idle.then(|| stopped(&queue, "push: reserved", |queue| push(queue, 500)));
@@ -215,8 +180,7 @@ fn whoever_stops_anywhere_holds_up_nobody() {
             for number in 1..50 {
                 push(&shared, number);
                 push(&shared, number + 50);
-                let batch = [handle(number + 100), handle(number + 150)];
-                shared.push_batch(&batch, &mut Room::new(), &epoch::pin()).expect("memory");
+                shared.push_batch(&[handle(number + 100), handle(number + 150)]);
                 assert!((0..4).all(|_| pop(&shared).is_some()));
             }
             while pop(&shared).is_some() {}
@@ -269,7 +233,7 @@ struct Shape {
 /// handle popped once, each pusher's in order in the hands of each popper, the queue empty.
 fn stress<const N: usize>(shape: Shape, rounds: u64) {
     let Shape { pushers, poppers, batch, each, stumbling } = shape;
-    let queue = queue::<N>();
+    let queue = KeyQueue::<N>::new();
     let barrier = Barrier::new(pushers + poppers + 1);
     let ended = AtomicBool::new(false);
     let popped = AtomicU64::new(0);
@@ -289,13 +253,11 @@ fn stress<const N: usize>(shape: Shape, rounds: u64) {
     let push_all = |pusher: u64| {
         stumble(if stumbling { pusher + 1 } else { 0 });
         let numbers: Vec<_> = (1..=each).map(|number| handle(pusher * each + number)).collect();
-        let mut room = Room::new();
         in_rounds(&mut || {
             for some in numbers.chunks(batch) {
-                let guard = epoch::pin();
                 match some {
-                    [one] => queue.push(*one, &mut room, &guard).expect("memory"),
-                    many => queue.push_batch(many, &mut room, &guard).expect("memory"),
+                    [one] => queue.push(*one),
+                    many => queue.push_batch(many),
                 }
             }
         });
@@ -308,13 +270,11 @@ fn stress<const N: usize>(shape: Shape, rounds: u64) {
             let patience = Instant::now() + Duration::from_secs(10);
             let mut counted = 0;
             while popped.load(SeqCst) < total {
-                let guard = epoch::pin();
                 if batch == 1 {
-                    got.extend(queue.pop(&guard));
+                    got.extend(queue.pop());
                 } else {
-                    queue.pop_batch(batch, got, &guard);
+                    queue.pop_batch(batch, got);
                 }
-                drop(guard);
                 if got.len() > counted {
                     popped.fetch_add((got.len() - counted) as u64, SeqCst);
                     counted = got.len();
@@ -344,7 +304,11 @@ fn stress<const N: usize>(shape: Shape, rounds: u64) {
         match times.iter().position(|times| *times != 1) {
             Some(index) => Err(format!("{} was popped {} times", index + 1, times[index])),
             None if pop(&queue).is_some() => Err("something is left in line".into()),
-            None => Ok(()),
+            None => {
+                let (made, free, lined) = queue.chain.census();
+                let all = free + lined == made && lined <= 2;
+                if all { Ok(()) } else { Err(format!("{made} segments, {free} free, {lined} in line")) }
+            }
         }
     };
 
@@ -371,13 +335,16 @@ fn stress_in_rounds() {
         for (batch, each) in [(1, 1), (1, 40), (2, 40)] {
             for stumbling in [false, true] {
                 let shape = Shape { pushers, poppers, batch, each, stumbling };
+                // So small that they are used again all the time.
+                stress::<1>(shape, rounds);
                 stress::<2>(shape, rounds);
-                stress::<7>(shape, rounds);
+                stress::<4>(shape, rounds);
                 stress::<64>(shape, rounds);
             }
         }
         let shape = Shape { pushers, poppers, batch: 32, each: 640, stumbling: false };
+        stress::<7>(shape, rounds);
         stress::<64>(shape, rounds);
-        stress::<1024>(shape, rounds);
+        stress::<CELLS>(shape, rounds);
     }
 }

@@ -20,7 +20,6 @@ impl Gate {
     }
 
     /// Whether a thread stands, or has stood, before the gate.
-    #[cfg(not(delta_fifo_loom))]
     pub(crate) fn is_reached(&self) -> bool {
         self.reached.load(std::sync::atomic::Ordering::SeqCst)
     }

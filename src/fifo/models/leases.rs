@@ -135,7 +135,7 @@ mod bodies {
     pub(super) fn e2_a_pop_that_came_to_nothing_goes_to_the_tail() {
         let undo = |queue: &Fifo| {
             let guard = epoch::pin();
-            let at = queue.lines.pop(&guard).expect("it is in line");
+            let at = queue.lines.pop().expect("it is in line");
             let taken = queue.lease(at.0, at.1).expect("its handle is good");
             queue.untake(taken, &guard);
         };

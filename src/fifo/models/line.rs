@@ -140,7 +140,7 @@ mod bodies {
         let mine = pop(&queue).expect("not in line");
         assert_eq!(mine.1, [20, 30], "lost");
         first.join().unwrap();
-        queue.mark_queued(ended);
+        queue.mark_queued(ended, &epoch::pin());
         assert_eq!(rest(&queue), [], "doubled");
     }
 

@@ -2,8 +2,8 @@
 
 use crate::fifo::lines::{At, Lines, SHARD_BITS};
 use crate::fifo::word::GENERATION_BITS;
+use crate::key_queue::Handle;
 use crate::slab::Index;
-use crate::sync::epoch;
 
 fn at(number: u32) -> At {
     At { shard: 0, index: Index::new(number).expect("not 0"), generation: 1 }
@@ -11,9 +11,9 @@ fn at(number: u32) -> At {
 
 #[test]
 fn a_handle_says_where() {
-    let highest = (1 << (64 - SHARD_BITS - GENERATION_BITS)) - 1;
+    let highest = (1 << (Handle::BITS - SHARD_BITS - GENERATION_BITS)) - 1;
     for shard in [0, 1, (1 << SHARD_BITS) - 1] {
-        for index in [1, 2, 0x1555_5555, highest - 1] {
+        for index in [1, 2, 0x0555_5555, highest] {
             for generation in [0, 1, (1 << GENERATION_BITS) - 1] {
                 let at = At { shard, index: Index::new(index).expect("not 0"), generation };
                 assert_eq!(At::of(at.handle()), at);
@@ -24,15 +24,14 @@ fn a_handle_says_where() {
 
 /// The numbers of all that is popped.
 fn drain(lines: &Lines) -> Vec<u32> {
-    std::iter::from_fn(|| lines.pop(&epoch::pin())).map(|(at, _)| at.index.get()).collect()
+    std::iter::from_fn(|| lines.pop()).map(|(at, _)| at.index.get()).collect()
 }
 
 #[test]
 fn the_background_has_every_sixteenth_turn() {
     let lines = Lines::new(true);
-    let guard = epoch::pin();
-    (1..=3).for_each(|number| lines.push(at(number), true, &guard));
-    (101..=140).for_each(|number| lines.push(at(number), false, &guard));
+    (1..=3).for_each(|number| lines.push(at(number), true));
+    (101..=140).for_each(|number| lines.push(at(number), false));
     let popped = drain(&lines);
     let turns: Vec<usize> = (0..popped.len()).filter(|turn| popped[*turn] < 100).collect();
     assert_eq!(turns, [15, 31, 42], "two turns, and the rest when the first line is empty");
@@ -42,50 +41,46 @@ fn the_background_has_every_sixteenth_turn() {
 #[test]
 fn a_stale_handle_takes_no_turn() {
     let lines = Lines::new(true);
-    let guard = epoch::pin();
-    (1..=2).for_each(|number| lines.push(at(number), true, &guard));
-    (101..=140).for_each(|number| lines.push(at(number), false, &guard));
-    (0..15).for_each(|_| _ = lines.pop(&guard));
-    assert_eq!(lines.pop(&guard), Some((at(1), true)));
+    (1..=2).for_each(|number| lines.push(at(number), true));
+    (101..=140).for_each(|number| lines.push(at(number), false));
+    (0..15).for_each(|_| _ = lines.pop());
+    assert_eq!(lines.pop(), Some((at(1), true)));
     lines.was_stale();
-    assert_eq!(lines.pop(&guard), Some((at(2), true)), "the turn is still the background's");
-    assert_eq!(lines.pop(&guard), Some((at(116), false)));
+    assert_eq!(lines.pop(), Some((at(2), true)), "the turn is still the background's");
+    assert_eq!(lines.pop(), Some((at(116), false)));
 }
 
 #[test]
 fn without_a_background_there_is_one_line() {
     let lines = Lines::new(false);
-    let guard = epoch::pin();
-    (1..=4).for_each(|number| lines.push(at(number), number % 2 == 0, &guard));
+    (1..=4).for_each(|number| lines.push(at(number), number % 2 == 0));
     assert_eq!(drain(&lines), [1, 2, 3, 4]);
 }
 
 #[test]
 fn a_glance_takes_nothing() {
     let lines = Lines::new(true);
-    let guard = epoch::pin();
-    let seen = |lines: &Lines| [0, 1, 2].map(|ahead| lines.glance(ahead, &guard).map(|at| at.index.get()));
+    let seen = |lines: &Lines| [0, 1, 2].map(|ahead| lines.glance(ahead).map(|at| at.index.get()));
     assert_eq!(seen(&lines), [None, None, None]);
-    lines.push(at(9), true, &guard);
-    (1..=2).for_each(|number| lines.push(at(number), false, &guard));
+    lines.push(at(9), true);
+    (1..=2).for_each(|number| lines.push(at(number), false));
     assert_eq!(seen(&lines), [Some(1), Some(2), None]);
-    assert_eq!(lines.pop(&guard), Some((at(1), false)));
+    assert_eq!(lines.pop(), Some((at(1), false)));
     assert_eq!(seen(&lines), [Some(2), None, None]);
-    assert_eq!(lines.glance(1 << 40, &guard), None);
+    assert_eq!(lines.glance(1 << 40), None);
     assert_eq!(drain(&lines), [2, 9]);
 }
 
 #[test]
 fn what_was_put_back_comes_first() {
     let lines = Lines::new(false);
-    let guard = epoch::pin();
-    lines.push(at(3), false, &guard);
-    lines.push_front(at(1), &guard);
-    lines.push_front(at(2), &guard);
+    lines.push(at(3), false);
+    lines.push_front(at(1));
+    lines.push_front(at(2));
     let mut batch = Vec::new();
-    assert!(!lines.pop_all(8, &mut batch, &guard) && batch.is_empty(), "one by one while there is such");
+    assert!(!lines.pop_all(8, &mut batch) && batch.is_empty(), "one by one while there is such");
     assert_eq!(drain(&lines), [1, 2, 3]);
-    lines.push(at(4), false, &guard);
-    assert!(lines.pop_all(8, &mut batch, &guard));
+    lines.push(at(4), false);
+    assert!(lines.pop_all(8, &mut batch));
     assert_eq!(batch, [at(4).handle()]);
 }

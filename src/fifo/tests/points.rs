@@ -13,8 +13,9 @@ use super::stopped::{arrives, go_on, others_go_on};
 use super::witness::{Hashed, World};
 
 /// Where segments are used up, limbos full, and dead objects buried: comes up in a long run only.
-const NOW_AND_THEN: [&str; 12] = [
+const NOW_AND_THEN: [&str; 16] = [
     "bury: taken",
+    "give a segment: link written",
     "give: link written",
     "limbo: claimed",
     "limbo: recycling",
@@ -23,8 +24,11 @@ const NOW_AND_THEN: [&str; 12] = [
     "pop: first moved",
     "pop: last moved",
     "pop: used up",
+    "push: segment full",
     "push: segment linked",
     "push: segment ready",
+    "push: segment taken",
+    "take a segment: link read",
     "take: link read",
 ];
 
