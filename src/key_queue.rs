@@ -56,7 +56,7 @@
 //!   The cell was empty in the life of the link when it was filled (L2), so `popped` has not passed it (I2), and the segment is
 //!   in line: no push ends before its handle can be popped.
 //! - A pop takes place at its CAS of `popped`. A batch is as many pops, in stretches: each stretch at one moment.
-//! - A pop that finds nothing takes place at its load of `pushed`, or of `next` in a segment that is used up, both of the life of its
+//! - A pop that finds nothing takes place at its load of `first` before the first push, at that of `pushed`, or of `next` in a segment that is used up, both of the life of its
 //!   link: `popped`, read before, was no lower, so all that was pushed before was popped before. What is of another life
 //!   says nothing, and the pop begins again.
 //! - What happened before a push happens before the end of the pop that returns its handle.
@@ -138,6 +138,13 @@ pub(crate) struct KeyQueue<const N: usize = CELLS> {
 impl<const N: usize> KeyQueue<N> {
     /// The first segment is made here.
     pub(crate) fn new() -> Self {
+        let queue = Self::lazy();
+        queue.chain.last();
+        queue
+    }
+
+    /// The first segment is made by the first push: for a line that may never be used.
+    pub(crate) fn lazy() -> Self {
         KeyQueue { chain: Chain::new() }
     }
 
@@ -170,7 +177,7 @@ impl<const N: usize> KeyQueue<N> {
     pub(crate) fn pop(&self) -> Option<Handle> {
         let mut patience = PATIENCE;
         loop {
-            let first = self.chain.first();
+            let first = self.chain.first()?;
             match first.take(&mut patience) {
                 Ok(handle) => return Some(handle),
                 Err(Miss::Over) => {}
@@ -183,7 +190,7 @@ impl<const N: usize> KeyQueue<N> {
     /// What stands `ahead` behind the head, mostly. For who wants to know what it will need soon.
     #[inline]
     pub(crate) fn glance(&self, ahead: u64) -> Option<Handle> {
-        self.chain.first().glance(ahead)
+        self.chain.first()?.glance(ahead)
     }
 
     /// Takes up to `max` handles from the head and appends them to `into`; returns how many. Fewer only if there were no
@@ -196,7 +203,7 @@ impl<const N: usize> KeyQueue<N> {
             if wanted == 0 {
                 break;
             }
-            let first = self.chain.first();
+            let Some(first) = self.chain.first() else { break };
             match first.take_many(wanted, into, &mut patience) {
                 Ok(()) | Err(Miss::Over) => {}
                 Err(Miss::UsedUp) if self.chain.remove_first(&first) => {}

@@ -70,7 +70,7 @@ impl Lines {
                 before: AtomicUsize::new(0),
             }),
             front_len: CachePadded::new(AtomicUsize::new(0)),
-            front: KeyQueue::new(),
+            front: KeyQueue::lazy(),
         }
     }
 

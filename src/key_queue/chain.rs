@@ -18,29 +18,43 @@ pub(super) struct Chain<const N: usize> {
 }
 
 impl<const N: usize> Chain<N> {
-    /// The first segment is made here.
+    /// Without a segment.
     pub(super) fn new() -> Self {
-        let pool = Pool::new();
-        let index = pool.take();
-        let link = Link::new(pool.get(index).revive(&[]), index).bits();
-        let place = || CachePadded::new(AtomicU64::new(link));
-        Chain { first: place(), last: place(), pool }
+        let place = || CachePadded::new(AtomicU64::new(Link::NONE.bits()));
+        Chain { first: place(), last: place(), pool: Pool::new() }
     }
 
+    /// None if there was no push yet.
     #[inline]
-    pub(super) fn first(&self) -> Live<'_, N> {
+    pub(super) fn first(&self) -> Option<Live<'_, N>> {
         self.live(Link::load(&self.first))
     }
 
     #[inline]
     pub(super) fn last(&self) -> Live<'_, N> {
-        self.live(Link::load(&self.last))
+        self.live(Link::load(&self.last)).unwrap_or_else(|| self.begin())
     }
 
     #[inline]
-    fn live(&self, link: Link) -> Live<'_, N> {
-        let index = link.index().expect("a chain has a first and a last segment");
-        Live { segment: self.pool.get(index), link }
+    fn live(&self, link: Link) -> Option<Live<'_, N>> {
+        link.index().map(|index| Live { segment: self.pool.get(index), link })
+    }
+
+    /// Makes the first segment, unless another has.
+    #[cold]
+    fn begin(&self) -> Live<'_, N> {
+        if Link::load(&self.first) == Link::NONE {
+            let index = self.pool.take();
+            let new = Link::new(self.pool.get(index).revive(&[]), index);
+            pause_point("push: first segment ready");
+            if !Link::NONE.swap(&self.first, new) && !planted("who loses the beginning keeps it") {
+                self.pool.give(index);
+            }
+        }
+        pause_point("push: first segment there");
+        // Nothing is pushed as long as `last` is nowhere, so `first` is where the list begins until this has succeeded.
+        Link::NONE.swap(&self.last, Link::load(&self.first));
+        self.live(Link::load(&self.last)).expect("a chain has a first and a last segment")
     }
 
     /// Sees to it that there is a segment after this one, which is full (I4), and that `last` is not here any more. Returns
@@ -97,12 +111,12 @@ impl<const N: usize> Chain<N> {
     #[cfg(test)]
     pub(super) fn census(&self) -> (u32, u32, u32) {
         let (made, free) = self.pool.census();
+        let Some(mut at) = self.first() else { return (made, free, 0) };
         let mut lined = 1;
-        let mut at = self.first();
         while Link::load(&at.segment.next) != Link::nowhere(at.link.life()) {
             lined += 1;
             assert!(lined <= made, "in line twice");
-            at = self.live(Link::load(&at.segment.next));
+            at = self.live(Link::load(&at.segment.next)).expect("it leads to a segment");
         }
         (made, free, lined)
     }

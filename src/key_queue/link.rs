@@ -9,6 +9,9 @@ use crate::sync::{planted, weaken};
 pub(super) struct Link(u64);
 
 impl Link {
+    /// In `first` and `last` before the first push.
+    pub(super) const NONE: Link = Link(!0 << 32);
+
     #[inline]
     pub(super) fn new(life: u32, index: Index) -> Self {
         Link(u64::from(life) << 32 | u64::from(index.get()))

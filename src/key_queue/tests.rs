@@ -71,7 +71,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn against_a_deque<const N: usize>(steps: &[Step]) {
-    let (queue, mut model, mut longest) = (KeyQueue::<N>::new(), VecDeque::new(), 0);
+    let (queue, mut model, mut longest) = (KeyQueue::<N>::lazy(), VecDeque::new(), 0);
     let mut numbers = (1..).map(handle);
     for step in steps {
         match *step {
@@ -233,7 +233,7 @@ struct Shape {
 /// handle popped once, each pusher's in order in the hands of each popper, the queue empty.
 fn stress<const N: usize>(shape: Shape, rounds: u64) {
     let Shape { pushers, poppers, batch, each, stumbling } = shape;
-    let queue = KeyQueue::<N>::new();
+    let queue = KeyQueue::<N>::lazy();
     let barrier = Barrier::new(pushers + poppers + 1);
     let ended = AtomicBool::new(false);
     let popped = AtomicU64::new(0);

@@ -41,6 +41,10 @@ model! { p3_a_segment_that_is_on_top_again_has_one_taker, preemptions: Some(3),
     fails: fails_if_the_tag_stays "a take leaves the tag" "taken twice",
 }
 
+model! { the_first_segment_is_made_once, preemptions: Some(3),
+    fails: fails_if_the_loser_keeps_its_own "who loses the beginning keeps it" "leaked",
+}
+
 /// At rest: no segment is gone, or in two places.
 fn take_stock<const N: usize>(queue: &KeyQueue<N>) {
     let (made, free, lined) = queue.chain.census();
@@ -62,6 +66,17 @@ fn standing<const N: usize>(
 
 mod bodies {
     use super::*;
+
+    /// Two pushers and a popper of a line that was never used.
+    pub(super) fn the_first_segment_is_made_once() {
+        let queue: Queue<2> = Arc::new(KeyQueue::lazy());
+        let pushers = [pusher(&queue, &[10]), pusher(&queue, &[20])];
+        let mut mine = Vec::from_iter(pop(&queue));
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+        mine.extend(rest(&queue));
+        judge(&[mine], &[10, 20]);
+        take_stock(&queue);
+    }
 
     /// One pusher is about to link, another has linked and not moved `last`; the segment before is used up, freed, and taken again by
     /// the first one.

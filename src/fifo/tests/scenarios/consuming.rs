@@ -212,6 +212,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "notify: fence",
             "pop: out of the line",
             "pop: read",
+            "push: first segment ready",
+            "push: first segment there",
             "push: reserved",
             "take: chunk made",
             "take: number drawn",
