@@ -64,12 +64,8 @@ impl<K, V> Core<K, V> {
                     let batch = shard.kept.take_due(&shard.objects, (steps - looked).min(STEPS), &self.due);
                     let Some(batch) = batch else { break };
                     for (version, index) in batch.versions(&shard.objects) {
-                        self.look_at(
-                            At { shard: number, index, generation: 0 },
-                            version,
-                            &mut garbage,
-                            &guard,
-                        );
+                        let at = At { shard: number, index, generation: 0 };
+                        self.look_at(at, version, &mut garbage, &guard);
                         looked += 1;
                     }
                 }
