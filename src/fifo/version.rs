@@ -65,6 +65,7 @@ const STAMP: u64 = 1 << 63;
 /// Of no epoch yet.
 const NO_STAMP: u64 = STAMP;
 
+#[inline(always)]
 fn index(link: u32) -> Option<Index> {
     Index::new(link & INDEX)
 }
@@ -74,6 +75,7 @@ fn older(head: &FactHead) -> &AtomicU32 {
 }
 
 /// Whether it is a version that was there in this epoch.
+#[inline(always)]
 fn is_stamped_by(head: &FactHead, epoch: u64) -> bool {
     // Acquire: as in `stamp`.
     let stamp = head.debt.load(Ordering::Acquire);
@@ -133,6 +135,7 @@ pub(super) struct Keep<V> {
 }
 
 impl Version {
+    #[inline(always)]
     fn load(&self) -> u32 {
         // Acquire: pairs with `exchange` (Release); publishes the version.
         self.0.load(Ordering::Acquire)
@@ -167,7 +170,7 @@ impl Version {
     }
 
     /// The newest version, for [`in_view`](Self::in_view). None if there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn glance<'o, V>(&self, objects: &'o Objects<V>) -> Option<Glance<'o, V>> {
         let newest = self.load();
         Some(Glance { newest, spot: objects.spot(index(newest)?) })
@@ -176,17 +179,17 @@ impl Version {
     /// The object that an epoch shows which the caller watches, and has watched before it took the `glance`. It stays as long as the
     /// epoch is watched (V7). Wait-free if it is the newest one, else lock-free: repeats when the key's versions have changed in
     /// between.
-    #[inline]
+    #[inline(always)]
     pub(super) fn in_view<'o, V>(
         &self,
-        glance: Glance<'o, V>,
+        glance: &Glance<'o, V>,
         objects: &'o Objects<V>,
         epochs: &Epochs,
         epoch: u64,
     ) -> Option<InView<'o, V>> {
         pause_point("version: newest read");
         match is_stamped_by(glance.spot.head(), epoch) {
-            true => (glance.newest & ABSENT == 0).then(|| InView::known_by_stamp(glance.spot)),
+            true => (glance.newest & ABSENT == 0).then(|| InView::known_by_stamp(glance.spot.clone())),
             false => self.look_for(objects, epochs, epoch).filter(|shown| shown.object().is_some()),
         }
     }

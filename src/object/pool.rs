@@ -348,6 +348,13 @@ pub(crate) struct Spot<'p, T, H: Head> {
     pool: PhantomData<&'p Pool<T, H>>,
 }
 
+impl<T, H: Head> Clone for Spot<'_, T, H> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        Spot { cell: self.cell, pool: PhantomData }
+    }
+}
+
 impl<'p, T, H: Head> Spot<'p, T, H> {
     #[inline(always)]
     fn cell(&self) -> &'p Cell<T, H> {

@@ -81,6 +81,13 @@ impl<K, V> Drop for Cut<K, V> {
     }
 }
 
+/// Slots of a shard, side by side, up to [`AHEAD`].
+struct Stretch<'c, K, V> {
+    shard: &'c Shard<K, V>,
+    first: u32,
+    slots: &'c [Slot<K>],
+}
+
 /// Where an entry may be.
 pub(super) struct Place<'c, K, V> {
     shard: &'c Shard<K, V>,
@@ -117,38 +124,54 @@ impl<K, V> Cut<K, V> {
     /// What it shows, in the order of memory: keys and versions that a snapshot shows stay where they are (E9, V7), so no table has to
     /// be walked, and no guard be held.
     fn shown(&self) -> impl Iterator<Item = Seen<'_, K, V>> {
-        self.glances().filter_map(|(place, glance)| self.see_at(place, glance?))
+        self.stretches().flat_map(|stretch| {
+            let mut shown = SmallVec::<[_; AHEAD]>::new();
+            self.see_all(stretch, &mut |seen| shown.push(seen));
+            shown
+        })
+    }
+
+    /// The same, faster.
+    fn each_shown<'c>(&'c self, mut f: impl FnMut(Seen<'c, K, V>)) {
+        self.stretches().for_each(|stretch| self.see_all(stretch, &mut f));
     }
 
     /// All places where an entry may be.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'_, K, V>> {
-        self.glances().map(|(place, _)| place)
+        self.stretches().flat_map(Stretch::places)
     }
 
-    /// The same with what is newest there, which is asked for a few places ahead.
-    fn glances(&self) -> impl Iterator<Item = (Place<'_, K, V>, Option<Glance<'_, V>>)> {
+    fn stretches(&self) -> impl Iterator<Item = Stretch<'_, K, V>> {
         self.core.shards.iter().flat_map(|shard| {
             let stretches = shard.entries.slots().stretches(AHEAD);
-            stretches.flat_map(move |(first, slots)| {
-                let glance = |slot: &Slot<K>| slot.head().version.glance(&shard.objects);
-                let glances: SmallVec<[_; AHEAD]> = slots.iter().map(glance).collect();
-                glances.iter().flatten().for_each(Glance::prefetch);
-                let places = slots.iter().zip(first..);
-                places.zip(glances).filter_map(move |((slot, number), glance)| {
-                    Some((Place { shard, index: Index::new(number)?, slot }, glance))
-                })
-            })
+            stretches.map(move |(first, slots)| Stretch { shard, first, slots })
         })
+    }
+
+    /// Brings all objects near before it looks at the first.
+    #[inline(always)]
+    fn see_all<'c>(&'c self, stretch: Stretch<'c, K, V>, f: &mut impl FnMut(Seen<'c, K, V>)) {
+        let mut glances = [const { None }; AHEAD];
+        for (slot, glance) in stretch.slots.iter().zip(&mut glances) {
+            *glance = slot.head().version.glance(&stretch.shard.objects);
+            glance.iter().for_each(Glance::prefetch);
+        }
+        // That of index 0 has none, so that each that has one is a place.
+        for (place, glance) in stretch.places().zip(&glances[stretch.skipped()..]) {
+            if let Some(seen) = glance.as_ref().and_then(|glance| self.see_at(place, glance)) {
+                f(seen);
+            }
+        }
     }
 
     /// What it shows of the key of an entry.
     pub(super) fn see<'c>(&self, place: Place<'c, K, V>) -> Option<Seen<'c, K, V>> {
         let glance = place.slot.head().version.glance(&place.shard.objects)?;
-        self.see_at(place, glance)
+        self.see_at(place, &glance)
     }
 
-    #[inline]
-    fn see_at<'c>(&self, place: Place<'c, K, V>, glance: Glance<'c, V>) -> Option<Seen<'c, K, V>> {
+    #[inline(always)]
+    fn see_at<'c>(&self, place: Place<'c, K, V>, glance: &Glance<'c, V>) -> Option<Seen<'c, K, V>> {
         let (version, objects) = (&place.slot.head().version, &place.shard.objects);
         let object = version.in_view(glance, objects, &self.core.epochs, self.moment.epoch())?;
         Some(Seen { place, object })
@@ -159,7 +182,8 @@ impl<K, V> Cut<K, V> {
         // Relaxed, both: it is the same for everybody.
         match self.counted.load(Ordering::Relaxed) {
             0 => {
-                let len = self.shown().count();
+                let mut len = 0;
+                self.each_shown(|_| len += 1);
                 self.counted.store(len + 1, Ordering::Relaxed);
                 len
             }
@@ -167,6 +191,28 @@ impl<K, V> Cut<K, V> {
         }
     }
 }
+
+impl<'c, K, V> Stretch<'c, K, V> {
+    /// How many of its slots no entry can have: that of index 0.
+    fn skipped(&self) -> usize {
+        usize::from(self.first == 0)
+    }
+
+    #[inline(always)]
+    fn places(self) -> impl Iterator<Item = Place<'c, K, V>> {
+        let Stretch { shard, first, slots } = self;
+        let indices = (first..).filter_map(Index::new);
+        slots[self.skipped()..].iter().zip(indices).map(move |(slot, index)| Place { shard, index, slot })
+    }
+}
+
+impl<K, V> Clone for Stretch<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for Stretch<'_, K, V> {}
 
 impl<'c, K, V> Seen<'c, K, V> {
     /// As long as the snapshot is there.
@@ -296,7 +342,7 @@ where
     fn for_each(&self, mut f: impl FnMut(&K, &V)) {
         match &*self.inner {
             Inner::Cut(cut) => {
-                cut.shown().for_each(|seen| f(seen.key(), seen.object()));
+                cut.each_shown(|seen| f(seen.key(), seen.object()));
             }
             Inner::Collected { table, .. } => {
                 table.values().flatten().for_each(|known| f(known.key(), known.object()));

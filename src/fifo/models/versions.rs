@@ -177,7 +177,7 @@ impl Keys {
 
     fn at(&self, moment: Moment, key: usize) -> Option<u32> {
         let glance = self.versions[key].glance(&self.objects)?;
-        let shown = self.versions[key].in_view(glance, &self.objects, &self.epochs, moment.epoch())?;
+        let shown = self.versions[key].in_view(&glance, &self.objects, &self.epochs, moment.epoch())?;
         shown.object().map(Object::read)
     }
 

@@ -45,7 +45,7 @@ impl Known {
 
     fn read_at(&self, moment: Moment) -> Option<u8> {
         let glance = self.version.glance(&self.objects)?;
-        let shown = self.version.in_view(glance, &self.objects, &self.epochs, moment.epoch())?;
+        let shown = self.version.in_view(&glance, &self.objects, &self.epochs, moment.epoch())?;
         shown.object().map(|object| **object)
     }
 
