@@ -167,7 +167,7 @@ fn batches_allocate_their_own_lists_alone() {
         }
     });
     let each = calls[0] / (KNOWN / BATCH);
-    assert!(each <= 17, "{each} calls of the allocator for a batch of changes and one of leases");
+    assert!(each <= 6, "{each} calls of the allocator for a batch of changes and one of leases");
     assert_eq!(calls, [each * (KNOWN / BATCH); 100], "as many for each batch");
 }
 

@@ -1,5 +1,7 @@
 //! How a key gets in line: push, wake, then mark (E4).
 
+use smallvec::SmallVec;
+
 use crate::key_queue::Handle;
 use crate::slab::Index;
 use crate::sync::epoch::Guard;
@@ -78,7 +80,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         }
         self.promote(guard);
         let first = links.iter().filter(|link| !link.background);
-        let mut handles: Vec<Handle> = first.map(|link| link.at.handle()).collect();
+        let mut handles: SmallVec<[Handle; 32]> = first.map(|link| link.at.handle()).collect();
         if planted("a batch goes in line from its end") {
             handles.reverse();
         }

@@ -308,6 +308,7 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
                 self.queue.look_ahead();
                 return popped;
             }
+            self.batch.reserve(self.handles.len());
             self.handles.iter().for_each(|handle| self.queue.bring_entry(At::of(*handle)));
             self.handles.iter().for_each(|handle| self.queue.bring_objects(At::of(*handle)));
             self.handles.reverse();

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use smallvec::SmallVec;
+
 use crate::builder::Known;
 use crate::delta::{Change, RawKind};
 use crate::error::{BoxError, ChangeAllError, ChangeError, ChangeErrorKind};
@@ -131,7 +133,7 @@ where
     fn offer_all(&self, offers: &mut [Offer<K, V>]) -> usize {
         let mut at = 0;
         while at < offers.len() {
-            let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: Vec::new() };
+            let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: SmallVec::new() };
             let (begin, end) = (at, offers.len().min(at + STRETCH));
             for offer in &offers[begin..end] {
                 self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash, &stretch.guard);
@@ -207,7 +209,7 @@ where
 struct Stretch<'q, K: Hash + Eq, V, S> {
     queue: &'q DeltaFifo<K, V, S>,
     guard: Guard,
-    links: Vec<ToLink>,
+    links: SmallVec<[ToLink; STRETCH]>,
 }
 
 impl<K: Hash + Eq, V, S> Drop for Stretch<'_, K, V, S> {
