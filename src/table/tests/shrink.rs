@@ -112,6 +112,8 @@ fn what_stays_is_found_while_it_shrinks_and_grows() {
                         seen.retain(|key| *key < STEADY);
                         assert_eq!(sorted(seen), Vec::from_iter(0..STEADY), "a walk missed a node");
                     }
+                    // Or else a writer that stumbles waits for as long as a reader may run.
+                    thread::yield_now();
                 }
             })
         });
@@ -147,5 +149,60 @@ fn what_stays_is_found_while_it_shrinks_and_grows() {
         stumble(0);
         shrink_to(&set, 128);
         assert_eq!(sorted(set.walk(3)), Vec::from_iter(0..STEADY));
+    }
+}
+
+/// Something else than what the test is about: growth and shrinking, whether they are due or not, so that each phase comes often.
+fn disturb(set: &Set, dice: &mut Dice) {
+    match dice.roll(32) {
+        0 => set.grow(),
+        1..20 => set.table.shrink(&set.nodes, || 0, &epoch::pin()),
+        20..24 => epoch::pin().flush(),
+        24 => _ = set.walk(5),
+        _ => (),
+    }
+}
+
+/// In threads that all try the same: how many calls said that it was they.
+fn race(set: &Arc<Set>, keys: u64, seed: u64, call: fn(&Set, u64) -> bool) -> u64 {
+    let racers = [1, 2, 3].map(|racer| {
+        let set = Arc::clone(set);
+        thread::spawn(move || {
+            stumble(seed * 3 + racer);
+            let mut dice = Dice(seed * 3 + racer);
+            let mut one = |key| {
+                disturb(&set, &mut dice);
+                call(&set, key)
+            };
+            (0..keys).map(|key| u64::from(one(key))).sum::<u64>()
+        })
+    });
+    racers.map(|racer| racer.join().unwrap()).iter().sum()
+}
+
+#[test]
+fn each_key_is_inserted_once_and_removed_once_while_it_shrinks_and_grows() {
+    const WAVES: u64 = 10;
+    for round in 0..rounds() {
+        let set = Arc::new(Set::new(if round % 2 == 0 { mixed } else { |key| key }));
+        let keys = 1 + Dice(round).roll(60);
+        for wave in 0..WAVES {
+            let race = |step, call| race(&set, keys, (round * WAVES + wave) * 3 + step, call);
+            let inserted = race(0, |set, key| {
+                let won = set.insert(key);
+                assert!(set.find(key).is_some(), "{key} is lost");
+                won
+            });
+            assert_eq!(inserted, keys, "inserted");
+            assert_eq!(sorted(set.walk(1 + wave as usize * 9)), Vec::from_iter(0..keys));
+            assert_eq!(race(1, |set, key| set.find(key).is_some()), 3 * keys, "found");
+            let removed = race(2, |set, key| {
+                let won = set.remove(key);
+                assert!(set.find(key).is_none(), "{key} is still there");
+                won
+            });
+            assert_eq!(removed, keys, "removed");
+            assert_eq!(set.walk(3), []);
+        }
     }
 }
