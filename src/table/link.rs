@@ -128,8 +128,13 @@ impl Link {
     /// Says that a bucket, which is in the list, is there. Returns its link.
     #[cold]
     pub(super) fn settle(bucket: &AtomicU32) -> Self {
-        // Release: pairs with `load` (Acquire); publishes that the list leads here. Acquire: as in `load`.
-        Link(bucket.fetch_and(!CLAIM, weaken("a bucket is settled relaxed", AcqRel)) & !CLAIM)
+        // Release: pairs with `load` (Acquire); publishes that the list leads here. Acquire: as in `load`, as the link need
+        // not be the one that showed the claim.
+        let ordering = match weaken("a bucket is settled relaxed", AcqRel) {
+            AcqRel if planted("a settled link is read relaxed") => Release,
+            ordering => ordering,
+        };
+        Link(bucket.fetch_and(!CLAIM, ordering) & !CLAIM)
     }
 
     /// Marks a node or a bucket as removed. Returns whether it was not.

@@ -66,25 +66,12 @@ model! { i5_a_removed_slot_is_used_again, preemptions: Some(3),
 model! { what_is_missed_was_removed_before, preemptions: None,
     fails: fails_if_a_mark_is_relaxed "a mark is relaxed" "both missed",
 }
-model! { i8_growth_against_look_ups, preemptions: Some(3),
-    fails: fails_if_doubled_relaxed "the count is doubled relaxed" "ran ahead",
-    fails: fails_if_read_relaxed "the count is read relaxed" "ran ahead",
-}
-model! { i3_two_enter_a_new_bucket, preemptions: Some(3),
-    fails: fails_if_settled_too_early "a bucket is settled before it is linked" "lost",
-    fails: fails_if_claimed_is_linked "a claimed bucket counts as linked" "lost",
-}
-model! { i3_a_new_bucket_hands_over_what_is_behind, preemptions: Some(2),
-    fails: fails_if_settled_relaxed "a bucket is settled relaxed" "Causality violation",
-}
-model! { i3_a_stopped_claimer_is_passed, preemptions: Some(1),
-    fails: fails_if_others_wait "who finds a claimed bucket waits" "exceeded maximum number of branches",
-}
 model! { a_stopped_remover_is_passed, preemptions: Some(2),
     fails: fails_if_only_the_marker_unlinks "who did not mark does not unlink" "still reached",
 }
 model! { a_walk_shows_what_stays_once, preemptions: Some(3), }
 
+mod buckets;
 mod shrink;
 
 #[derive(Default)]
@@ -343,74 +330,6 @@ mod bodies {
         set.remove(slots[0], &guard);
         drop(guard);
         reader.join().unwrap();
-    }
-
-    pub(super) fn i8_growth_against_look_ups() {
-        let (set, _) = Set::with(&[10, 12], 0);
-        let shared = Arc::clone(&set);
-        let reader = spawn(move || {
-            let guard = epoch::pin();
-            assert!(shared.find(12, &guard).is_some(), "missed");
-            assert!(shared.find(10, &guard).is_some(), "missed");
-        });
-        set.grow();
-        reader.join().unwrap();
-        assert_eq!(set.table.buckets(), 4);
-        assert_eq!(set.keys(), [10, 12]);
-    }
-
-    /// Bucket 2 is new. Both put nodes in it.
-    pub(super) fn i3_two_enter_a_new_bucket() {
-        let (set, slots) = Set::with(&[10], 2);
-        set.grow();
-        let other = inserter(&set, 22, slots[1]);
-        let guard = epoch::pin();
-        set.insert(12, slots[2], &guard).expect("a new key");
-        assert!(set.find(12, &guard).is_some(), "lost");
-        drop(guard);
-        other.join().unwrap().expect("a new key");
-        let mut keys = set.keys();
-        keys.sort_unstable();
-        assert_eq!(keys, [10, 12, 22], "lost");
-    }
-
-    /// The node behind bucket 2 is inserted by a third thread: the bucket's link alone publishes it to whoever
-    /// enters there.
-    pub(super) fn i3_a_new_bucket_hands_over_what_is_behind() {
-        let (set, slots) = Set::with(&[], 1);
-        set.grow();
-        let readers = [(); 2].map(|()| {
-            let shared = Arc::clone(&set);
-            spawn(move || {
-                shared.find(12, &epoch::pin());
-            })
-        });
-        let guard = epoch::pin();
-        set.insert(22, slots[0], &guard).expect("a new key");
-        drop(guard);
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
-        assert_eq!(set.keys(), [22]);
-    }
-
-    /// Stopped at each step of putting bucket 2 in the list.
-    pub(super) fn i3_a_stopped_claimer_is_passed() {
-        for at in ["link: claimed", "link: ready", "link: linked"] {
-            let (set, slots) = Set::with(&[12], 2);
-            set.grow();
-            let (mine, theirs) = (slots[1], slots[2]);
-            let claimer = stopped(&set, at, move |set| {
-                set.insert(32, theirs, &epoch::pin()).expect("a new key");
-            });
-            let guard = epoch::pin();
-            assert!(set.find(12, &guard).is_some(), "missed");
-            set.insert(22, mine, &guard).expect("a new key");
-            drop(guard);
-            assert!(remove(&set, slots[0]));
-            go_on(claimer);
-            let mut keys = set.keys();
-            keys.sort_unstable();
-            assert_eq!(keys, [22, 32], "lost");
-        }
     }
 
     /// Stopped with a node marked.
