@@ -8,6 +8,9 @@ use super::*;
 model! { a_look_up_under_a_shrinking_table, preemptions: Some(2),
     fails: fails_if_the_doomed_do_not_rest "the doomed do not rest" "ran ahead",
 }
+model! { a_walk_under_a_shrinking_table, preemptions: Some(2),
+    fails: fails_if_the_doomed_do_not_rest "the doomed do not rest" "ran ahead",
+}
 model! { an_insert_under_a_shrinking_table, preemptions: Some(2),
     fails: fails_if_nobody_waits_for_who_has_entered "the doomed are not left before they are unlinked" "lost",
 }
@@ -114,6 +117,24 @@ mod bodies {
         reader.join().unwrap();
         set.shrink_all();
         assert!(set.has(10) && set.has(11) && set.has(12) && set.has(13), "lost");
+    }
+
+    /// Under a guard of its own for each step.
+    pub(super) fn a_walk_under_a_shrinking_table() {
+        let (set, slots) = Set::with_four(&[10, 12, 22, 13], 0);
+        let shared = Arc::clone(&set);
+        let walker = spawn(move || {
+            let mut keys = shared.keys();
+            keys.retain(|key| *key != 12);
+            assert_eq!(sorted(keys), [10, 13, 22], "a walk");
+        });
+        assert!(set.remove(slots[1], &epoch::pin()));
+        for _ in 0..6 {
+            set.shrink();
+        }
+        walker.join().unwrap();
+        set.shrink_all();
+        assert_eq!(sorted(set.keys()), [10, 13, 22], "lost");
     }
 
     /// It may have come in by the bucket that goes, and its place is right behind.
