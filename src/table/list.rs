@@ -162,6 +162,7 @@ impl<'c, N: Node> List<'c, N> {
     ) -> Result<Place<'c>, Index> {
         'again: loop {
             let mut place = Place { before: start, link: Link::load(start), passed: 0 };
+            debug_assert!(!place.link.is_marked(), "I9: who has entered a bucket keeps it from being marked");
             loop {
                 match place.link.target() {
                     Target::Node(index) => {
