@@ -36,7 +36,7 @@ const AHEAD: usize = 16;
 ///
 /// It owns what it shows, and needs the queue no more, which may be gone. As long as it is held, the queue keeps of every key that
 /// changes the version that it shows, one for each key and snapshot at most. They go when it is dropped: that looks
-/// at up to 256 keys itself, and consumers at the others, 16 with each lease that ends and 1,024 when they find nothing in line.
+/// at up to 256 itself, and consumers at the others, 16 with each lease that ends and 1,024 when they find nothing in line.
 ///
 /// Over a user's store it is what the store has: the handles of all objects, collected one by one, O(n), and no consistent cut.
 ///
