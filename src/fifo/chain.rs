@@ -170,7 +170,7 @@ pub(super) fn take_lent_version<V>(version: Lent<V, FactHead>) -> Object<V> {
     unsafe { version.adopt() }
 }
 
-/// A version that an epoch shows, which the caller watches (V7).
+/// A version of an object that an epoch shows, which the caller watches (V7).
 pub(super) struct InView<'o, V>(Spot<'o, V, FactHead>);
 
 impl<'o, V> InView<'o, V> {
@@ -180,7 +180,7 @@ impl<'o, V> InView<'o, V> {
         InView(spot)
     }
 
-    /// The object, as long as the epoch is watched. None if the key was deleted then.
+    /// The object, as long as the epoch is watched.
     #[inline(always)]
     pub(super) fn object(&self) -> Option<&'o V> {
         // SAFETY: V7: the version stays, and owns a reference.

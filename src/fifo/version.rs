@@ -23,7 +23,8 @@
 //!   just as good.
 //! - **V4, stamp.** A version is installed without one. The installer stamps it with the current epoch before it does anything
 //!   else; so does everybody who meets it, before anything is made of it. Only the newest version can be without.
-//!   Each carries a flag that the debt of a fact, which stands in the same place, does not have.
+//!   Each carries a flag that the debt of a fact, which stands in the same place, does not have; and from the beginning one that
+//!   says whether the version is of nothing.
 //! - **V5, decided once.** A link to the version before is UNDECIDED until the installer, who has stamped the new one, knows
 //!   whether a snapshot shows the old one. Until then nobody else changes that link.
 //!   What stays becomes a matter of `kept.rs`.
@@ -33,7 +34,8 @@
 //! - **V7, shown.** Who watches an epoch and comes by a link to a cell whose stamp is not after it, while the version that owns the
 //!   link, if one does, is after it, has found what that epoch shows; it stays, with its cell, as long as the epoch is watched, and
 //!   needs not be held. For if the version that the link meant were another one than the epoch shows, it would be after it; and
-//!   whatever its cell is once it has gone is not stamped, or later still, since whoever stamps holds the cell.
+//!   whatever its cell is once it has gone is not stamped, or later still, since whoever stamps holds the cell. One of nothing may go
+//!   all the same if it is the last: its stamp says that there is nothing, and its cell is left alone.
 
 use crate::delta::{FactHead, Object};
 use crate::object::Spot;
@@ -61,6 +63,9 @@ const MARKED: u32 = 1 << 31;
 
 /// What every stamp has beside its epoch (V4).
 const STAMP: u64 = 1 << 63;
+/// What that of a version of nothing has, too.
+const NOTHING: u64 = 1 << 62;
+const EPOCH: u64 = NOTHING - 1;
 
 /// Of no epoch yet.
 const NO_STAMP: u64 = STAMP;
@@ -74,21 +79,27 @@ fn older(head: &FactHead) -> &AtomicU32 {
     &head.carrier
 }
 
-/// Whether it is a version that was there in this epoch.
 #[inline(always)]
-fn is_stamped_by(head: &FactHead, epoch: u64) -> bool {
+fn is_missing(stamp: u64) -> bool {
+    stamp & !NOTHING == NO_STAMP
+}
+
+/// If it is a version that was there in this epoch: whether it is one of an object.
+#[inline(always)]
+fn stamped_by(head: &FactHead, epoch: u64) -> Option<bool> {
     // Acquire: as in `stamp`.
     let stamp = head.debt.load(Ordering::Acquire);
     let is_stamp = stamp & STAMP != 0 || planted("a debt passes for a stamp");
-    is_stamp && stamp != NO_STAMP && stamp & !STAMP <= epoch
+    let was_there = is_stamp && !is_missing(stamp) && stamp & EPOCH <= epoch;
+    was_there.then_some(stamp & NOTHING == 0 || planted("what is of nothing is looked into"))
 }
 
 /// V4. The epoch.
 fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     // Acquire: pairs with the exchange below (Release); who reads a stamp has seen what its writer saw of epochs.
     let stamp = head.debt.load(Ordering::Acquire);
-    if stamp != NO_STAMP {
-        return stamp & !STAMP;
+    if !is_missing(stamp) {
+        return stamp & EPOCH;
     }
     // Pairs with the fence in `Epochs::begin` (P2).
     match after_rmw {
@@ -100,15 +111,14 @@ fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     pause_point("version: about to be stamped");
     let lost = weaken("a stamp that came first is read relaxed", Ordering::Acquire);
     // AcqRel, Acquire: see above. It fails if somebody else has stamped it, whose stamp counts.
-    match head.debt.compare_exchange(NO_STAMP, STAMP | now, Ordering::AcqRel, lost) {
+    match head.debt.compare_exchange(stamp, stamp | now, Ordering::AcqRel, lost) {
         Ok(_) => now,
-        Err(stamp) => stamp & !STAMP,
+        Err(stamp) => stamp & EPOCH,
     }
 }
 
 /// What stood in a key's newest version.
 pub(super) struct Glance<'o, V> {
-    newest: u32,
     spot: Spot<'o, V, FactHead>,
 }
 
@@ -172,8 +182,7 @@ impl Version {
     /// The newest version, for [`in_view`](Self::in_view). None if there is none.
     #[inline(always)]
     pub(super) fn glance<'o, V>(&self, objects: &'o Objects<V>) -> Option<Glance<'o, V>> {
-        let newest = self.load();
-        Some(Glance { newest, spot: objects.spot(index(newest)?) })
+        Some(Glance { spot: objects.spot(index(self.load())?) })
     }
 
     /// The object that an epoch shows which the caller watches, and has watched before it took the `glance`. It stays as long as the
@@ -188,9 +197,9 @@ impl Version {
         epoch: u64,
     ) -> Option<InView<'o, V>> {
         pause_point("version: newest read");
-        match is_stamped_by(glance.spot.head(), epoch) {
-            true => (glance.newest & ABSENT == 0).then(|| InView::known_by_stamp(glance.spot.clone())),
-            false => self.look_for(objects, epochs, epoch).filter(|shown| shown.object().is_some()),
+        match stamped_by(glance.spot.head(), epoch) {
+            Some(exists) => exists.then(|| InView::known_by_stamp(glance.spot.clone())),
+            None => self.look_for(objects, epochs, epoch),
         }
     }
 
@@ -205,13 +214,13 @@ impl Version {
                 let (at, place) = (next?, newer.as_ref().map_or(&self.0, |newer| older(newer.head())));
                 pause_point("version: link read");
                 let spot = objects.spot(at);
-                if is_stamped_by(spot.head(), epoch) {
-                    return Some(InView::known_by_stamp(spot));
+                if let Some(exists) = stamped_by(spot.head(), epoch) {
+                    return exists.then(|| InView::known_by_stamp(spot));
                 }
                 let Some(held) = hold(objects, at, place, link) else { continue 'newest };
                 let held = Passing { objects, held: Some(held) };
                 if stamp(held.head(), epochs, false) <= epoch {
-                    return Some(InView::known_by_stamp(spot));
+                    return held.exists().then(|| InView::known_by_stamp(spot));
                 }
                 // Acquire: pairs with the exchanges of links (Release); publishes the older version.
                 let its = older(held.head()).load(Ordering::Acquire);
@@ -239,7 +248,7 @@ impl Version {
         let newest = self.0.load(Ordering::Relaxed);
         let before = index(newest);
         // Relaxed, both: published by the swap.
-        head.debt.store(NO_STAMP, Ordering::Relaxed);
+        head.debt.store(NO_STAMP | if object.is_some() { 0 } else { NOTHING }, Ordering::Relaxed);
         let undecided = if planted("a link is decided at once") { 0 } else { UNDECIDED };
         older(head).store(before.map_or(0, |before| before.get() | undecided), Ordering::Relaxed);
         // Release: pairs with `load` (Acquire), publishes the version. A swap, for the fence behind it.
@@ -270,8 +279,8 @@ impl Version {
         // Relaxed: by V5 nobody takes the old one away, and its stamp was there before the holder's lease or is the holder's.
         let (since, is_last) =
             (old.debt.load(Ordering::Relaxed), older(old).load(Ordering::Relaxed) & INDEX == 0);
-        debug_assert!(since > NO_STAMP, "V4");
-        let since = since & !STAMP;
+        debug_assert!(since & STAMP != 0 && !is_missing(since), "V4");
+        let since = since & EPOCH;
         pause_point("version: about to be decided");
         let mut watched = epochs.watched(since, stamp).filter(|_| existed || !is_last);
         if is_last && watched.is_none() {
@@ -405,6 +414,11 @@ struct Passing<'o, V> {
 impl<V> Passing<'_, V> {
     fn head(&self) -> &FactHead {
         self.held.as_ref().expect("not dropped").head()
+    }
+
+    /// Whether it is one of an object.
+    fn exists(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.value().is_some())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The versions of two keys, and the snapshots that show them, with no queue around them (P1, P2, V3 to V6).
+//! The versions of two keys, and the snapshots that show them, with no queue around them (P1, P2, V3 to V7).
 
 use super::objects::Object;
 use super::*;
@@ -8,6 +8,7 @@ use crate::fifo::chain;
 use crate::fifo::epochs::{Epochs, Moment};
 use crate::fifo::fact::Fact;
 use crate::fifo::version::Version;
+use crate::slab::Index;
 use crate::sync::model::model;
 use crate::sync::stopped::stop_me_at_passage;
 use crate::sync::thread::yield_now;
@@ -66,6 +67,9 @@ model! { v7_what_a_snapshot_shows_is_not_held, preemptions: Some(2),
 }
 model! { v7_a_version_goes_while_its_cell_is_looked_at, preemptions: Some(2),
     fails: fails_if_a_debt_passes "a debt passes for a stamp" "Causality violation",
+}
+model! { v7_nothing_is_shown_while_it_goes, preemptions: Some(2),
+    fails: fails_if_it_is_looked_into "what is of nothing is looked into" "Causality violation",
 }
 
 struct Keys {
@@ -158,8 +162,17 @@ impl Keys {
     /// As the holder.
     fn put(&self, key: usize, number: u32) {
         let object = chain::keep(&self.objects, self.objects.draft(Some(Object::new(number))).share());
+        self.install(key, Some(object));
+    }
+
+    /// As the holder: the key is known no more.
+    fn delete(&self, key: usize) {
+        self.install(key, None);
+    }
+
+    fn install(&self, key: usize, object: Option<Index>) {
         let mut garbage = Vec::new();
-        let installed = self.versions[key].install(&self.objects, &self.epochs, Some(object), &mut garbage);
+        let installed = self.versions[key].install(&self.objects, &self.epochs, object, &mut garbage);
         let kept = installed.kept.into_iter().map(|kept| kept.version);
         let_go(installed.before.into_iter().chain(kept).chain(garbage));
     }
@@ -388,6 +401,17 @@ mod bodies {
         let fact = known.owing(1, 9);
         reader.join().unwrap();
         drop(fact);
+    }
+
+    /// What is shown is that there was nothing, which nobody keeps; its cell is another key's object in the end.
+    pub(super) fn v7_nothing_is_shown_while_it_goes() {
+        let known = Known::new();
+        known.delete(0);
+        let moment = known.begin();
+        let reader = known.thread(move |known| known.at(moment, 0));
+        known.put(0, 2);
+        known.put(1, 9);
+        assert_eq!(reader.join().unwrap(), None, "an object of another key");
     }
 
     /// One has marked a version and stops; another has then registered, and stops, for an epoch that is over.
