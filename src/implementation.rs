@@ -74,7 +74,8 @@
 //! | `raise` of a number, fence, look at the word | lease, fence, read of the numbers | a number that is raised too late is seen to be |
 //! | an entry comes to rest for a replace's sake, fence, open replaces | end of a replace, fence, such entries | one of the two retires it |
 //! | install of a version, fence, current epoch | end of an epoch, fence, reads of versions | the version is of a later epoch, or the snapshot sees it |
-//! | a snapshot is registered, then its epoch ends (AcqRel) | the current epoch is read (Acquire), then who looks at those before | that the version before is needed |
+//! | a snapshot's watch is on, then its epoch ends (AcqRel) | the current epoch is read (Acquire), then the watches on those before | that the version before is needed |
+//! | a watch is taken off (Release) | the watches are read (Acquire) | that all is done with what it showed |
 //! | a version is put in the list of a watch, fence, look at the watch | a watch is taken off, fence, look at its list | one of the two looks at the version |
 //! | end of a lease, fence, look for watchers | watcher registers, fence, looks | no wait is left behind |
 //! | the flag of a close, then a grace period | a guard, then a load of the flag | after the grace period nobody accepts anything |
@@ -105,14 +106,17 @@
 //! number; of each key it shows the first version whose stamp is not later.
 //!
 //! Old versions are kept for snapshots that are there, and for no other reason. The installer stamps its version, and then asks
-//! whether anybody looks at an epoch from the old version's on and before the new one's. Whoever might has registered before that epoch
+//! whether anybody watches an epoch from the old version's on and before the new one's. Whoever might has a watch from before that epoch
 //! ended, so the question needs no fence, and has one answer for ever: a version that is not needed will never be. Where no
 //! snapshot is there it costs a look at a counter beside the epoch; the old version is then taken off by a store, as the link to
 //! it is the installer's until it has decided.
 //!
-//! Others are taken out later, by whoever comes first: the key's next lease, or who looks after keys that snapshots have left, of which
-//! there is a line. That is removal from the middle of a list, after Harris: mark, then unlink. Readers pass over what is marked,
-//! and check the last link before it; they hold what they look at by its count of references, so no grace period is needed.
+//! Others are taken out later, by whoever comes first: the key's next lease, or who looks after what snapshots have left: each version that
+//! stays stands in the list of one snapshot that shows it (`fifo/kept.rs`), linked through its own cell, and moves to another one's when
+//! that ends. So no more is looked at than what the one that has ended has shown, however many others there are. Taking out is removal
+//! from the middle of a list, after Harris: mark, then unlink. Readers pass over what is marked, and check the last link before it; they
+//! hold what they look at on the way by its count of references, so no grace period is needed. What an epoch shows that a reader
+//! watches stays, and is not held: its stamp says that it is that (`fifo/version.rs`, V7).
 //!
 //! A key of which nothing is known stays in its table as long as a snapshot shows an older version, as it does for an open replace.
 //!

@@ -1,4 +1,4 @@
-//! Snapshots of a queue: what they show and keep, and how that goes when they end (G2, E9).
+//! Snapshots of a queue: what they show and keep, and how that goes when they end (K1 to K3, E9).
 
 use super::objects::{Object, pop_all};
 use super::*;
@@ -14,7 +14,7 @@ model! { p2_a_snapshot_shows_what_was_popped_before_it, preemptions: Some(2),
 model! { p2_a_snapshot_is_a_cut_through_pops, preemptions: Some(2),
     fails: fails_without_the_stamps_fence "no fence before a stamp" "Causality violation",
 }
-model! { g2_a_snapshot_ends_while_a_key_comes_into_view, preemptions: Some(2),
+model! { k3_a_snapshot_ends_while_a_key_comes_into_view, preemptions: Some(2),
     fails: fails_without_the_versions_fence "no fence behind a kept version" "left behind",
     fails: fails_if_nobody_looks_again "who keeps a version does not look again" "left behind",
     fails: fails_without_the_snapshots_fence "no fence when a snapshot ends" "left behind",
@@ -119,7 +119,7 @@ mod bodies {
         nothing_is_left(&queue, 2);
     }
 
-    pub(super) fn g2_a_snapshot_ends_while_a_key_comes_into_view() {
+    pub(super) fn k3_a_snapshot_ends_while_a_key_comes_into_view() {
         let queue = knowing(1);
         let snapshot = Snapshot::of(&queue);
         queue.update(1, Object::new(11)).unwrap();
