@@ -172,6 +172,10 @@
 //! - *Trimming under a right of its own*, a lock that is only tried, is shorter than taking a version out from between others, but a
 //!   thread that is stopped with the right lets a key that changes often keep all its versions. *Trimming by a lease* makes resyncs
 //!   and sweeps take a key for leased that is not.
+//! - *One line for all keys with older versions*, looked through whichever snapshot ends: beside one that is held 2,560 ns for each write with a
+//!   snapshot every 64 writes, 630 with a list for each. *An ordered map of watched epochs*: 70 ns for a snapshot, 30 with slots. *Holding each
+//!   object that a scan looks at*: 18 ns for each, 5 without. *Leaving all that a snapshot has shown to consumers*: 736 ns for a write
+//!   beside a reader, 630 if its drop looks at 256.
 //! - *A copy-on-write tree* behind one pointer: writes cost two to fourteen times as much (measured in Go).
 //! - *A load factor of a half* makes ways shorter and the arrays of buckets longer: no gain. *Chunks of slots that double*: none
 //!   either.

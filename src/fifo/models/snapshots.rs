@@ -19,10 +19,10 @@ model! { k3_a_snapshot_ends_while_a_key_comes_into_view, preemptions: Some(2),
     fails: fails_if_nobody_looks_again "who keeps a version does not look again" "left behind",
     fails: fails_without_the_snapshots_fence "no fence when a snapshot ends" "left behind",
 }
-model! { k1_a_snapshot_ends_while_its_key_changes_again, preemptions: Some(2),
+model! { k1_a_snapshot_ends_while_its_key_changes_again, preemptions: Some(1),
     fails: fails_if_the_walk_ends_there "a walk ends at an undecided link" "left behind",
 }
-model! { k2_a_version_is_due_and_its_key_changes_again, preemptions: Some(2),
+model! { k2_a_version_is_due_and_its_key_changes_again, preemptions: Some(1),
     fails: fails_if_it_is_not_counted "a version in a list is not counted" "Causality violation",
 }
 model! { e9_a_deleted_key_goes_with_the_snapshot, preemptions: Some(2),
