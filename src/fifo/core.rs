@@ -4,6 +4,7 @@ use crate::sync::atomic::AtomicUsize;
 
 use super::close::Closing;
 use super::epochs::Epochs;
+use super::kept::Lists;
 use super::replaces::Replaces;
 use super::shard::Shard;
 
@@ -14,6 +15,8 @@ pub(super) struct Core<K, V> {
     /// Whether the queue keeps the known objects itself.
     pub(super) keeps_known: bool,
     pub(super) epochs: Epochs,
+    /// Of versions that stay.
+    pub(super) lists: Lists,
     /// How many chains of versions are to be looked at (`kept.rs`), at most.
     pub(super) due: AtomicUsize,
     /// With which shard a sweep begins.
@@ -23,11 +26,12 @@ pub(super) struct Core<K, V> {
 impl<K, V> Core<K, V> {
     pub(super) fn new(shards: usize, replaces: Replaces, keeps_known: bool) -> Self {
         Core {
-            shards: (0..shards).map(|_| Shard::new()).collect(),
+            shards: (0..shards).map(Shard::new).collect(),
             replaces,
             closing: Closing::new(),
             keeps_known,
             epochs: Epochs::new(),
+            lists: Lists::new(shards),
             due: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
         }

@@ -79,7 +79,7 @@ impl<K, V> Drop for Core<K, V> {
         let mut panics = Panics::default();
         let watches = self.epochs.watches();
         for shard in &mut self.shards {
-            panics.drop_each(shard.kept.take_rest(&shard.objects, watches));
+            panics.drop_each(shard.kept.take_rest(&self.lists, &shard.objects, watches));
             dismantle(shard, &mut panics);
         }
         panics.go_on();

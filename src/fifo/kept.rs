@@ -49,13 +49,41 @@ fn note(head: &FactHead) -> &AtomicU64 {
     &head.settled
 }
 
-/// The list of one watch: the index of the first version, or 0.
+/// A list of one watch and one shard: the index of the first version, or 0.
 #[derive(Default)]
 struct List(AtomicU32);
 
-/// The versions of one shard that stay.
-pub(super) struct Kept {
+/// All lists. Those of one watch, one for each shard, lie side by side.
+pub(super) struct Lists {
     lists: Rows<List>,
+    shards: u32,
+}
+
+impl Lists {
+    pub(super) fn new(shards: usize) -> Self {
+        Lists { lists: Rows::new(), shards: shards as u32 }
+    }
+
+    fn place(&self, watch: Index, shard: usize) -> Index {
+        let before = (watch.get() - 1).checked_mul(self.shards).expect("fewer than 2^22 snapshots at once");
+        Index::MIN.saturating_add(before + shard as u32)
+    }
+
+    fn provide(&self, watch: Index, shard: usize) -> &AtomicU32 {
+        let place = self.place(watch, shard);
+        self.lists.provide(place);
+        &self.lists.get(place).0
+    }
+
+    fn get(&self, watch: Index, shard: usize) -> Option<&AtomicU32> {
+        self.lists.try_get(self.place(watch, shard)).map(|List(list)| list)
+    }
+}
+
+/// The versions of one shard that stay, and are due.
+pub(super) struct Kept {
+    /// The number of the shard.
+    shard: usize,
     /// The upper half is the tag, the lower the first version of the first chain.
     due: AtomicU64,
 }
@@ -67,14 +95,20 @@ pub(super) struct Batch {
 }
 
 impl Kept {
-    pub(super) fn new() -> Self {
-        Kept { lists: Rows::new(), due: AtomicU64::new(0) }
+    pub(super) fn new(shard: usize) -> Self {
+        Kept { shard, due: AtomicU64::new(0) }
     }
 
     /// K1, K2: puts a version of an entry in the list of a watch. K3: the caller looks after that.
-    pub(super) fn put<V>(&self, objects: &Objects<V>, version: Object<V>, entry: Index, watched: Watched) {
-        self.lists.provide(watched.watch);
-        let List(list) = self.lists.get(watched.watch);
+    pub(super) fn put<V>(
+        &self,
+        lists: &Lists,
+        objects: &Objects<V>,
+        version: Object<V>,
+        entry: Index,
+        watched: Watched,
+    ) {
+        let list = lists.provide(watched.watch, self.shard);
         let version = match planted("a version in a list is not counted") {
             true => objects.index_of(&version),
             false => chain::keep(objects, version),
@@ -100,8 +134,14 @@ impl Kept {
     }
 
     /// K3: the caller has had a fence since the watch was taken off. `chains` is raised if there is another chain.
-    pub(super) fn make_due<V>(&self, objects: &Objects<V>, watch: Index, chains: &AtomicUsize) {
-        let Some(List(list)) = self.lists.try_get(watch) else { return };
+    pub(super) fn make_due<V>(
+        &self,
+        lists: &Lists,
+        objects: &Objects<V>,
+        watch: Index,
+        chains: &AtomicUsize,
+    ) {
+        let Some(list) = lists.get(watch, self.shard) else { return };
         // Relaxed: ordered by the fence.
         if list.load(Ordering::Relaxed) == 0 {
             return;
@@ -173,10 +213,10 @@ impl Kept {
     }
 
     /// All that is left, when nobody else is there any more.
-    pub(super) fn take_rest<V>(&self, objects: &Objects<V>, watches: u32) -> Vec<Object<V>> {
+    pub(super) fn take_rest<V>(&self, lists: &Lists, objects: &Objects<V>, watches: u32) -> Vec<Object<V>> {
         let chains = AtomicUsize::new(0);
         // The highest is the last that there was.
-        (1..=watches).filter_map(Index::new).for_each(|watch| self.make_due(objects, watch, &chains));
+        (1..=watches).filter_map(Index::new).for_each(|watch| self.make_due(lists, objects, watch, &chains));
         let batches = std::iter::from_fn(|| self.take_due(objects, usize::MAX, &chains));
         batches.flat_map(|batch| batch.versions(objects)).map(|(version, _)| version).collect()
     }

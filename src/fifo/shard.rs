@@ -85,7 +85,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 }
 
 impl<K, V> Shard<K, V> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(number: usize) -> Self {
         Shard {
             came: CachePadded::new(Came { keys: AtomicU64::new(0) }),
             gone: CachePadded::new(Gone { taken: AtomicU64::new(0), ended: AtomicU64::new(0) }),
@@ -96,7 +96,7 @@ impl<K, V> Shard<K, V> {
             entries: Entries::new(),
             limbo: Limbo::new(),
             objects: Pool::new(),
-            kept: Kept::new(),
+            kept: Kept::new(number),
         }
     }
 

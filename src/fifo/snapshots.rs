@@ -38,7 +38,9 @@ impl<K, V> Core<K, V> {
     /// K3: what is kept for the sake of this watch is to be looked at.
     fn make_due(&self, watch: Index) {
         fence_before_due();
-        self.shards.iter().for_each(|shard| shard.kept.make_due(&shard.objects, watch, &self.due));
+        self.shards
+            .iter()
+            .for_each(|shard| shard.kept.make_due(&self.lists, &shard.objects, watch, &self.due));
     }
 
     pub(super) fn is_sweep_due(&self) -> bool {
@@ -102,10 +104,10 @@ impl<K, V> Core<K, V> {
     /// K1, K3: a version of a key stays, as a snapshot shows it.
     pub(super) fn keep(&self, at: At, Keep { version, watched }: Keep<V>) {
         let shard = &self.shards[at.shard];
-        shard.kept.put(&shard.objects, version, at.index, watched);
+        shard.kept.put(&self.lists, &shard.objects, version, at.index, watched);
         fence_behind_put();
         if !self.epochs.is_watched(watched) && !planted("who keeps a version does not look again") {
-            shard.kept.make_due(&shard.objects, watched.watch, &self.due);
+            shard.kept.make_due(&self.lists, &shard.objects, watched.watch, &self.due);
         }
     }
 }

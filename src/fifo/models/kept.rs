@@ -5,7 +5,7 @@ use super::*;
 use crate::delta;
 use crate::fifo::Objects;
 use crate::fifo::epochs::{Epochs, Watched};
-use crate::fifo::kept::Kept;
+use crate::fifo::kept::{self, Kept};
 use crate::slab::Index;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::model::model;
@@ -23,6 +23,7 @@ type Version = delta::Object<Object>;
 
 struct Lists {
     objects: Objects<Object>,
+    lists: kept::Lists,
     kept: Kept,
     chains: AtomicUsize,
     watched: Watched,
@@ -33,7 +34,13 @@ impl Lists {
         let epochs = Epochs::new();
         epochs.begin(|_| ());
         let watched = epochs.watched(1, 2).expect("it has begun");
-        Lists { objects: Objects::new(), kept: Kept::new(), chains: AtomicUsize::new(0), watched }
+        Lists {
+            objects: Objects::new(),
+            lists: kept::Lists::new(1),
+            kept: Kept::new(0),
+            chains: AtomicUsize::new(0),
+            watched,
+        }
     }
 
     fn version(&self, number: u32) -> Version {
@@ -43,11 +50,11 @@ impl Lists {
     /// As of the entry of its number.
     fn put(&self, version: Version) {
         let entry = Index::new(version.read()).expect("not 0");
-        self.kept.put(&self.objects, version, entry, self.watched);
+        self.kept.put(&self.lists, &self.objects, version, entry, self.watched);
     }
 
     fn make_due(&self) {
-        self.kept.make_due(&self.objects, self.watched.watch, &self.chains);
+        self.kept.make_due(&self.lists, &self.objects, self.watched.watch, &self.chains);
     }
 
     /// Of those that are due.
