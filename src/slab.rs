@@ -63,7 +63,9 @@ pub(crate) trait Slot: Default {
 }
 
 /// The highest index: two bits are left to who keeps indices in links.
-const MAX: u64 = (1 << 30) - 1;
+const MAX: u64 = INDEX_MASK as u64;
+/// The bits of an index, for those.
+pub(crate) const INDEX_MASK: u32 = u32::MAX >> 2;
 const INDEX: u64 = u32::MAX as u64;
 /// On top of the free list after `close`.
 const CLOSED: u64 = u32::MAX as u64;

@@ -95,7 +95,7 @@ impl Epochs {
         let (late, mut lost) = (planted("an epoch ends before it is watched"), false);
         loop {
             if !(late || lost && planted("who loses an epoch goes on watching it")) {
-                // Release: pairs with `is_watched` (Acquire): passes on that those who had the watch before are done (P3).
+                // Release: pairs with `look_for_watch` (Acquire): passes on that those who had the watch before are done (P3).
                 watched.store(epoch, Ordering::Release);
             }
             if lost {

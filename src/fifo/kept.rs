@@ -22,11 +22,11 @@
 //! - **K4, tag.** Each chain that is taken raises the tag. While it is the same nothing was taken, so what was read of the first chain is
 //!   right. (As for the stock of `slab.rs`, I4.)
 //!
-//! A thread that is stopped with versions in its hands, [`STEPS`] at most but for a list that it is about to make due, keeps these from
+//! A thread that is stopped with versions in its hands, those of one batch at most but for a list that it is about to make due, keeps these from
 //! being found until it goes on. All is lock-free, and allocates nothing but the places of lists.
 
 use crate::delta::{FactHead, Object};
-use crate::slab::{Index, Rows, Slot};
+use crate::slab::{INDEX_MASK, Index, Rows, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
 
@@ -36,12 +36,10 @@ use super::epochs::Watched;
 
 /// What every note has, and no number of a fact.
 const NOTE: u64 = 1 << 63;
-/// Two bits that no index has (see `slab`).
-const INDEX: u32 = u32::MAX >> 2;
 const TAG: u64 = 1 << 32;
 
 fn index(bits: u64) -> Option<Index> {
-    Index::new(bits as u32 & INDEX)
+    Index::new(bits as u32 & INDEX_MASK)
 }
 
 /// K2. The entry is in the lower half, the next chain in the upper one.
@@ -191,7 +189,7 @@ impl Kept {
             let next = note(objects.head(first)).load(Ordering::Relaxed) >> 32;
             pause_point("kept: chain read");
             let raise = if planted("a chain is taken and leaves the tag") { 0 } else { TAG };
-            let new = (due & !(TAG - 1)).wrapping_add(raise) | u64::from(next as u32 & INDEX);
+            let new = (due & !(TAG - 1)).wrapping_add(raise) | u64::from(next as u32 & INDEX_MASK);
             match self.due.compare_exchange(due, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => break first,
                 Err(now) => due = now,

@@ -39,7 +39,7 @@
 
 use crate::delta::{FactHead, Object};
 use crate::object::Spot;
-use crate::slab::Index;
+use crate::slab::{INDEX_MASK, Index};
 use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::hint::spin_loop;
 use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
@@ -52,9 +52,7 @@ use super::epochs::{Epochs, Watched};
 #[derive(Default)]
 pub(super) struct Version(AtomicU32);
 
-/// Two bits that no index has (see `slab`).
-const INDEX: u32 = u32::MAX >> 2;
-/// The newest version is of nothing.
+/// The newest version is of nothing. A bit that no index has, as the two of links.
 const ABSENT: u32 = 1 << 30;
 /// Of a link: V5.
 const UNDECIDED: u32 = 1 << 30;
@@ -67,21 +65,19 @@ const STAMP: u64 = 1 << 63;
 const NOTHING: u64 = 1 << 62;
 const EPOCH: u64 = NOTHING - 1;
 
-/// Of no epoch yet.
-const NO_STAMP: u64 = STAMP;
-
 #[inline(always)]
 fn index(link: u32) -> Option<Index> {
-    Index::new(link & INDEX)
+    Index::new(link & INDEX_MASK)
 }
 
 fn older(head: &FactHead) -> &AtomicU32 {
     &head.carrier
 }
 
+/// Of no epoch yet.
 #[inline(always)]
 fn is_missing(stamp: u64) -> bool {
-    stamp & !NOTHING == NO_STAMP
+    stamp & !NOTHING == STAMP
 }
 
 /// If it is a version that was there in this epoch: whether it is one of an object.
@@ -117,19 +113,6 @@ fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     }
 }
 
-/// What stood in a key's newest version.
-pub(super) struct Glance<'o, V> {
-    spot: Spot<'o, V, FactHead>,
-}
-
-impl<V> Glance<'_, V> {
-    /// Brings the object near.
-    #[inline(always)]
-    pub(super) fn prefetch(&self) {
-        self.spot.prefetch();
-    }
-}
-
 /// What an installation came to.
 pub(super) struct Installed<V> {
     /// The object before, if there was one.
@@ -147,7 +130,7 @@ pub(super) struct Keep<V> {
 impl Version {
     #[inline(always)]
     fn load(&self) -> u32 {
-        // Acquire: pairs with `exchange` (Release); publishes the version.
+        // Acquire: pairs with the swap in `install` (Release); publishes the version.
         self.0.load(Ordering::Acquire)
     }
 
@@ -179,10 +162,10 @@ impl Version {
         }
     }
 
-    /// The newest version, for [`in_view`](Self::in_view). None if there is none.
+    /// Where the newest version is, for [`in_view`](Self::in_view). None if there is none.
     #[inline(always)]
-    pub(super) fn glance<'o, V>(&self, objects: &'o Objects<V>) -> Option<Glance<'o, V>> {
-        Some(Glance { spot: objects.spot(index(self.load())?) })
+    pub(super) fn glance<'o, V>(&self, objects: &'o Objects<V>) -> Option<Spot<'o, V, FactHead>> {
+        Some(objects.spot(index(self.load())?))
     }
 
     /// The object that an epoch shows which the caller watches, and has watched before it took the `glance`. It stays as long as the
@@ -191,14 +174,14 @@ impl Version {
     #[inline(always)]
     pub(super) fn in_view<'o, V>(
         &self,
-        glance: &Glance<'o, V>,
+        glance: &Spot<'o, V, FactHead>,
         objects: &'o Objects<V>,
         epochs: &Epochs,
         epoch: u64,
     ) -> Option<InView<'o, V>> {
         pause_point("version: newest read");
-        match stamped_by(glance.spot.head(), epoch) {
-            Some(exists) => exists.then(|| InView::known_by_stamp(glance.spot.clone())),
+        match stamped_by(glance.head(), epoch) {
+            Some(exists) => exists.then(|| InView::known_by_stamp(glance.clone())),
             None => self.look_for(objects, epochs, epoch),
         }
     }
@@ -248,7 +231,7 @@ impl Version {
         let newest = self.0.load(Ordering::Relaxed);
         let before = index(newest);
         // Relaxed, both: published by the swap.
-        head.debt.store(NO_STAMP | if object.is_some() { 0 } else { NOTHING }, Ordering::Relaxed);
+        head.debt.store(STAMP | if object.is_some() { 0 } else { NOTHING }, Ordering::Relaxed);
         let undecided = if planted("a link is decided at once") { 0 } else { UNDECIDED };
         older(head).store(before.map_or(0, |before| before.get() | undecided), Ordering::Relaxed);
         // Release: pairs with `load` (Acquire), publishes the version. A swap, for the fence behind it.
@@ -278,7 +261,7 @@ impl Version {
         let old = lent.head();
         // Relaxed: by V5 nobody takes the old one away, and its stamp was there before the holder's lease or is the holder's.
         let (since, is_last) =
-            (old.debt.load(Ordering::Relaxed), older(old).load(Ordering::Relaxed) & INDEX == 0);
+            (old.debt.load(Ordering::Relaxed), older(old).load(Ordering::Relaxed) & INDEX_MASK == 0);
         debug_assert!(since & STAMP != 0 && !is_missing(since), "V4");
         let since = since & EPOCH;
         pause_point("version: about to be decided");
@@ -338,7 +321,7 @@ impl Version {
                 let since = stamp(held.head(), epochs, false);
                 // Relaxed: what ends the chain does so for good, and a mark is there for good.
                 let its = older(held.head()).load(Ordering::Relaxed);
-                let says_nothing = its & INDEX == 0 && held.value().is_none();
+                let says_nothing = its & INDEX_MASK == 0 && held.value().is_none();
                 // It goes even if it seems to be watched: `begin` may have a watch on an epoch that is over, for as long as its
                 // thread is stopped there.
                 let is_marked = its & MARKED != 0 && !planted("what is marked is looked for again");
@@ -367,7 +350,7 @@ impl Version {
         let Some(newest) = self.hold_newest(objects) else { return false };
         let newest = Passing { objects, held: Some(newest) };
         // Relaxed: of that moment; ordered by the fences of those who ask.
-        older(newest.head()).load(Ordering::Relaxed) & INDEX != 0
+        older(newest.head()).load(Ordering::Relaxed) & INDEX_MASK != 0
     }
 
     /// Takes the versions out, newest first, when nobody installs any more and no snapshot shows the old ones.
@@ -400,7 +383,7 @@ fn take_out<V>(
     pause_point("trim: marked");
     let publish = weaken("a link is exchanged relaxed", Ordering::AcqRel);
     // AcqRel: as above.
-    let taken = place.compare_exchange(link, its & INDEX, publish, Ordering::Relaxed);
+    let taken = place.compare_exchange(link, its & INDEX_MASK, publish, Ordering::Relaxed);
     taken.is_ok().then(|| chain::take_version(objects, at))
 }
 

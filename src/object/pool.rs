@@ -156,7 +156,7 @@ impl<T, H: Head> Pool<T, H> {
     /// Brings a cell near.
     #[inline]
     pub(crate) fn prefetch(&self, index: Index) {
-        prefetch_all(self.cell(index));
+        self.spot(index).prefetch();
     }
 
     /// All cells.
@@ -229,11 +229,8 @@ impl<T, H: Head> Pool<T, H> {
     /// Somebody has a reference, and keeps it during this call.
     #[inline]
     pub(crate) unsafe fn share(&self, index: Index) -> Shared<T, H> {
-        if !planted("a reference is shared and not counted") {
-            self.cell(index).retain();
-        }
-        // SAFETY: retained just now; the caller sees the body, as it knows of a reference.
-        unsafe { Shared::from_cell(self.home().slab.ptr(index)) }
+        // SAFETY: the caller's promise.
+        unsafe { self.spot(index).share() }
     }
 
     /// Somebody else's reference.
@@ -389,9 +386,12 @@ impl<'p, T, H: Head> Spot<'p, T, H> {
     /// # Safety
     ///
     /// As for [`value`](Self::value), but during this call.
+    #[inline]
     pub(crate) unsafe fn share(&self) -> Shared<T, H> {
-        self.cell().retain();
-        // SAFETY: retained just now; the caller sees the body.
+        if !planted("a reference is shared and not counted") {
+            self.cell().retain();
+        }
+        // SAFETY: retained just now; the caller sees the body, as it knows of a reference.
         unsafe { Shared::from_cell(self.cell) }
     }
 }

@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::delta::FactHead;
 use crate::fifo::chain::InView;
 use crate::fifo::core::Core;
 use crate::fifo::entry::{Slot, key_shown};
 use crate::fifo::epochs::Moment;
 use crate::fifo::hashing::{mix, shard_of};
 use crate::fifo::shard::Shard;
-use crate::fifo::version::Glance;
 use crate::fifo::{DeltaFifo, Published};
 use crate::known::{KnownObject, KnownView};
+use crate::object::Spot;
 use crate::slab::Index;
 use crate::sync::Arc as Shared;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -154,7 +155,7 @@ impl<K, V> Cut<K, V> {
         let mut glances = [const { None }; AHEAD];
         for (slot, glance) in stretch.slots.iter().zip(&mut glances) {
             *glance = slot.head().version.glance(&stretch.shard.objects);
-            glance.iter().for_each(Glance::prefetch);
+            glance.iter().for_each(Spot::prefetch);
         }
         // That of index 0 has none, so that each that has one is a place.
         for (place, glance) in stretch.places().zip(&glances[stretch.skipped()..]) {
@@ -171,7 +172,7 @@ impl<K, V> Cut<K, V> {
     }
 
     #[inline(always)]
-    fn see_at<'c>(&self, place: Place<'c, K, V>, glance: &Glance<'c, V>) -> Option<Seen<'c, K, V>> {
+    fn see_at<'c>(&self, place: Place<'c, K, V>, glance: &Spot<'c, V, FactHead>) -> Option<Seen<'c, K, V>> {
         let (version, objects) = (&place.slot.head().version, &place.shard.objects);
         let object = version.in_view(glance, objects, &self.core.epochs, self.moment.epoch())?;
         Some(Seen { place, object })
