@@ -189,8 +189,9 @@ impl Chain<'_> {
             });
         }
         let find = |call: &Call| {
-            // A list's item that was superseded in silence has nothing to wait for.
-            let silent = call.fate == Fate::Listed && !self.is_first(call);
+            // A list's item that was superseded in silence has nothing to wait for: what comes later, in any lease,
+            // is not because of it. So has one that a deletion of what was gone already may have superseded.
+            let silent = call.fate == Fate::Listed && !self.is_first(call) || self.may_be_void(call);
             if !self.shape.latest() || silent {
                 return first.get(&call.id).copied();
             }
@@ -237,8 +238,7 @@ impl Chain<'_> {
                     let merged = || self.calls.iter().any(newer) || swept();
                     assert!(self.may_supersede(call) || self.shape.latest() && merged(), "{call:?} is lost");
                 }
-                // A change that was handed out during the call may be newer than the call could tell.
-                None if self.late && call.kind == Kind::Item && self.may_supersede(call) => {}
+                None if self.may_be_void(call) => {}
                 None => panic!("{call:?} is lost\n{:#?}", self.turns),
             }
         }
@@ -257,6 +257,12 @@ impl Chain<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Whether it may be an item that was accepted and yet superseded: a change that was handed out during the call, or
+    /// deleted nothing, may be newer than the call could tell.
+    fn may_be_void(&self, call: &Call) -> bool {
+        self.late && call.kind == Kind::Item && self.may_supersede(call)
     }
 
     /// Whether a change was newer than the replace of this item.
