@@ -140,7 +140,8 @@ impl<T, H: Head> Shared<T, H> {
     /// The value if this was the last reference, as `Arc::into_inner`. None too if the cell has none.
     pub(crate) fn into_inner(self) -> Option<T> {
         let this = ManuallyDrop::new(self);
-        if !this.cell().release() {
+        // SAFETY: the reference is ours, and not used any more.
+        if !unsafe { Cell::release(this.cell) } {
             return None;
         }
         let last = Last(this.cell);
@@ -202,7 +203,8 @@ impl<T, H: Head> Drop for Shared<T, H> {
         if cfg!(delta_fifo_loom) && std::thread::panicking() {
             return;
         }
-        if self.cell().release() {
+        // SAFETY: the reference is ours, and not used any more.
+        if unsafe { Cell::release(self.cell) } {
             self.drop_last();
         }
     }

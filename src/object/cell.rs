@@ -9,9 +9,8 @@ use std::ptr::{self, NonNull};
 use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::fence;
 use crate::sync::cell::UnsafeCell;
-use crate::sync::{Canary, bury, pause_point, planted, weaken};
+use crate::sync::{Canary, acquire_fence, bury, pause_point, planted, weaken};
 use crate::table::{Links, Node};
 
 use super::Head;
@@ -150,15 +149,22 @@ impl<T, H: Head> Cell<T, H> {
         false
     }
 
-    /// One reference less. Returns whether it was the last; the body is the caller's then (I1).
+    /// One reference less. Returns whether it was the last; the body is the caller's then (I1). Else the memory may be gone when
+    /// this returns, so it takes a pointer: a reference would have to stay good until then.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a reference, and gives it up.
     #[inline(always)]
-    pub(super) fn release(&self) -> bool {
+    pub(super) unsafe fn release(this: NonNull<Self>) -> bool {
+        // SAFETY: I4: the cell is out because of the caller's reference; what is lent is the count alone.
+        let refs = unsafe { &(*this.as_ptr()).refs };
         // Release: pairs with the fence below (Acquire) of the last one; publishes that all is done with the value.
-        if self.refs.fetch_sub(1, weaken("a reference is dropped by a relaxed subtraction", Release)) != 1 {
+        if refs.fetch_sub(1, weaken("a reference is dropped by a relaxed subtraction", Release)) != 1 {
             return false;
         }
         if !planted("the last does not acquire") {
-            fence(Acquire);
+            acquire_fence(refs);
         }
         pause_point("drop: was the last");
         true

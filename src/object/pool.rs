@@ -257,7 +257,8 @@ impl<T, H: Head> Pool<T, H> {
     pub(crate) fn release_later(&self, shared: Shared<T, H>) {
         let Some(index) = self.place_of(&shared) else { return drop(shared) };
         let shared = ManuallyDrop::new(shared);
-        if shared.cell().release() {
+        // SAFETY: the reference is handed over, and not used any more.
+        if unsafe { Cell::release(shared.cell) } {
             self.home().push_dead(index, index, 1);
         }
     }

@@ -219,6 +219,11 @@ pub(crate) fn fence_after_rmw() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
+/// A fence that ThreadSanitizer would not see.
+pub(crate) fn acquire_fence(_: &atomic::AtomicU32) {
+    atomic::fence(atomic::Ordering::Acquire);
+}
+
 /// Nothing that a model could see.
 #[inline(always)]
 pub(crate) fn prefetch<T>(_: &T) {}
