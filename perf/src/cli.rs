@@ -16,6 +16,7 @@ pub(crate) enum Command {
     Tails(TailOptions),
     Memory(MemoryOptions),
     Snapshots(SnapshotOptions),
+    Soak(SoakOptions),
     Help,
 }
 
@@ -79,6 +80,13 @@ pub(crate) struct SnapshotOptions {
     pub(crate) json: Option<Json>,
 }
 
+pub(crate) struct SoakOptions {
+    pub(crate) time: Duration,
+    /// The most that one configuration lasts.
+    pub(crate) every: Duration,
+    pub(crate) seed: u64,
+}
+
 pub(crate) enum Json {
     Instead,
     File(PathBuf),
@@ -91,6 +99,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "growth" => tails(&mut parser, Tails::Growth),
         Some(Value(name)) if name == "memory" => memory(&mut parser),
         Some(Value(name)) if name == "snapshots" => snapshots(&mut parser),
+        Some(Value(name)) if name == "soak" => soak(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),
     }
@@ -263,6 +272,20 @@ fn snapshots(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Snapshots(options))
 }
 
+fn soak(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let mut options = SoakOptions { time: Duration::from_secs(60), every: Duration::from_secs(5), seed: 1 };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("seconds") => options.time = parser.value()?.parse_with(seconds)?,
+            Long("every") => options.every = parser.value()?.parse_with(seconds)?,
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Soak(options))
+}
+
 impl Options {
     /// What can be said before anything runs should not be said by a run that hangs.
     fn check(&self) -> Result<(), String> {
@@ -331,6 +354,10 @@ fn above_zero(text: &str) -> Result<f64, String> {
     number
         .filter(|number: &f64| number.is_finite() && *number > 0.0)
         .ok_or(format!("{text:?} is not a number above zero"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(above_zero(text)?).map_err(|error| format!("{text:?}: {error}"))
 }
 
 fn threads(text: &str) -> Result<(usize, usize), String> {

@@ -26,6 +26,13 @@ impl Machine {
     }
 }
 
+/// What this process has in memory now. `None` where the system does not tell.
+pub(crate) fn resident_kib() -> Option<u64> {
+    let status = read("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
 /// What others did to the machine meanwhile. Both are `None` where the system does not tell.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Disturbance {

@@ -16,6 +16,7 @@ mod outside;
 mod process;
 mod report;
 mod snapshots;
+mod soak;
 mod stats;
 mod tails;
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         cli::Command::Tails(options) => tails::run(options),
         cli::Command::Memory(options) => memory::run(options),
         cli::Command::Snapshots(options) => snapshots::run(options),
+        cli::Command::Soak(options) => soak::run(options),
         cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     result.unwrap_or_else(|error| refuse(&error.to_string()))

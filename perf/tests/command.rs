@@ -123,3 +123,18 @@ fn the_bars_follow_the_tables() {
     assert_eq!(status, Some(0), "{err}");
     assert!(out.contains("Bars for sharded") && out.contains("not measured"), "{out}");
 }
+
+#[test]
+fn a_soak_ends_with_a_line_of_json() {
+    let (status, out, err) = run("soak --seconds 3 --every 1 --seed 7");
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    assert_eq!(out.lines().count(), 1, "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(report["failed"].is_null(), "{report}");
+    for what in
+        ["configurations", "beats", "changes", "replaces", "syncs", "marks", "snapshots", "panics", "merged"]
+    {
+        assert!(report[what].as_u64().unwrap() > 0, "{what}: {report}");
+    }
+    assert_eq!(run("soak --seconds 0").0, Some(2));
+}
