@@ -49,6 +49,7 @@ pub(super) struct Plan {
     publish_every: Duration,
     pub(super) scopes: bool,
     pub(super) deletes: bool,
+    /// All keys are listed by threads that do nothing else.
     pub(super) replaces: bool,
     pub(super) time: Duration,
     pub(super) end: End,
@@ -60,6 +61,7 @@ impl Plan {
         let shards = *[1, 2, 16, 64].choose(random).expect("some");
         let both = [Background::Resync, Background::Initial];
         let deletes = random.random_bool(0.8);
+        let scopes = deletes && random.random_bool(0.25);
         Self {
             seed,
             keys: *[1, 4, 64, 1_000, 20_000].choose(random).expect("some"),
@@ -74,9 +76,10 @@ impl Plan {
                 .choose(random)
                 .expect("some"),
             publish_every: Duration::from_millis(*[0, 1, 100].choose(random).expect("some")),
-            scopes: deletes && random.random_bool(0.25),
+            scopes,
             deletes,
-            replaces: deletes && random.random_bool(0.7),
+            // Each scope is listed by who changes its keys.
+            replaces: deletes && !scopes && random.random_bool(0.7),
             time: most.mul_f64(random.random_range(0.3..1.0)),
             end: *[End::Drained, End::Drained, End::Discarded, End::Dropped].choose(random).expect("some"),
         }
