@@ -4,6 +4,7 @@ mod closing;
 mod facts;
 mod lines;
 mod points;
+mod progress;
 mod scenarios;
 mod snapshots;
 mod stopped;

@@ -31,8 +31,8 @@ pub(super) struct Prepared {
     pub(super) lease: Option<OwnedLease<Queue>>,
     pub(super) replace: Option<OwnedReplace<Queue>>,
     pub(super) snapshot: Option<Snapshot>,
-    /// Another one, which nothing happens to.
-    pub(super) _older: Option<Snapshot>,
+    /// Another one.
+    pub(super) other: Option<Snapshot>,
     /// Somebody else's, which ends when the stopped thread has gone on.
     pub(super) kept: Option<OwnedLease<Queue>>,
     /// A consumer that sleeps, until the queue is closed.
@@ -208,6 +208,7 @@ fn stop_at(scenario: &'static Scenario, point: &'static str, passage: usize) {
         lease: prepared.lease.take(),
         replace: prepared.replace.take(),
         snapshot: prepared.snapshot.take(),
+        other: prepared.other.take(),
         ..Prepared::default()
     };
     let (thread, gate) = stop_in(&world, point, passage, move |world| {
@@ -220,7 +221,8 @@ fn stop_at(scenario: &'static Scenario, point: &'static str, passage: usize) {
     go_on(thread, &gate);
     assert!(going_on.is_ok(), "{what}");
     let moved = back.recv().expect("the call has ended well");
-    (prepared.lease, prepared.replace, prepared.snapshot) = (moved.lease, moved.replace, moved.snapshot);
+    (prepared.lease, prepared.replace) = (moved.lease, moved.replace);
+    (prepared.snapshot, prepared.other) = (moved.snapshot, moved.other);
     finish(scenario, world, prepared);
 }
 

@@ -383,7 +383,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "get, iter and snapshot",
+        name: "known, get and iter, and snapshot",
         prepare: known,
         call: |world, _| {
             let known = world.queue.known();

@@ -214,6 +214,24 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "requeue_with_backoff",
+        prepare: leased,
+        call: |_, prepared| lease(prepared).requeue_with_backoff(),
+        passes: &[
+            "delay: not noted yet",
+            "delays: counted",
+            "delays: inserted",
+            "give back: before the exchange",
+            "give back: ended",
+            "notify: fence",
+            "take: chunk made",
+            "take: number drawn",
+            "take: row made",
+        ],
+        leased: true,
+        ..PLAIN
+    },
+    Scenario {
         name: "close, with a delayed key",
         prepare: delayed,
         call: |world, _| _ = world.queue.close(),

@@ -127,7 +127,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "a replace is begun and dropped",
+        name: "begin_replace, dropped",
         call: |world, _| drop(world.queue.begin_replace().expect("it is the only one")),
         passes: &[
             "notify: fence",
@@ -139,7 +139,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "a replace is dropped for which an entry was kept",
+        name: "begin_replace, dropped, for which an entry was kept",
         prepare: kept,
         call: |_, prepared| drop(prepared.replace.take()),
         passes: &[

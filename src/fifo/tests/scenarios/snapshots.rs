@@ -1,6 +1,7 @@
 //! Snapshots: what they show, what is kept for them, and how it goes.
 
 use super::super::stopped::PLAIN;
+use super::super::witness::Hashed;
 use super::*;
 
 fn snapshot(prepared: &mut Prepared) -> Snapshot {
@@ -102,7 +103,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "get, from a snapshot",
+        name: "a snapshot's get",
         prepare: changed,
         call: |_, prepared| _ = snapshot(prepared).get_with(&KEY, |_| ()),
         passes: &[
@@ -120,6 +121,51 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "kept: chain linked",
             "kept: chain read",
             "kept: list in hand",
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a snapshot's iter, its len and changes_since",
+        prepare: |world| {
+            let older = shown(world).snapshot;
+            know(world, KEY);
+            Prepared { snapshot: older, other: Some(world.queue.snapshot()), ..Prepared::default() }
+        },
+        call: |_, prepared| {
+            let (older, newer) = (prepared.snapshot.as_ref(), prepared.other.as_ref());
+            let (older, newer) = older.zip(newer).expect("they were prepared");
+            assert_eq!((older.iter().count(), older.len()), (1, 1));
+            assert_eq!(newer.changes_since(older).map(Iterator::count), Ok(1));
+        },
+        passes: &["hold: refs read", "version: link read", "version: newest read", "version: object held"],
+        ..PLAIN
+    },
+    Scenario {
+        name: "published, when something has changed",
+        world: || World::new(Hashed::Alike, |builder| builder.publish_every(Duration::ZERO)),
+        prepare: |world| {
+            know(world, KEY);
+            let _ = world.queue.published();
+            know(world, KEY);
+            Prepared::default()
+        },
+        call: |world, _| _ = world.queue.published().len(),
+        passes: &[
+            "drop: was the last",
+            "give: link written",
+            "hold: refs read",
+            "kept: chain in hand",
+            "kept: chain linked",
+            "kept: chain read",
+            "kept: list in hand",
+            "snapshot: ended",
+            "snapshot: registered",
+            "take: number drawn",
+            "trim: link read",
+            "trim: marked",
+            "version: newest read",
+            "version: object held",
+            "version: read",
         ],
         ..PLAIN
     },
@@ -146,7 +192,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "a snapshot ends, of a key that has changed",
+        name: "drop of a snapshot, of a key that has changed",
         prepare: changed,
         call: |_, prepared| drop(snapshot(prepared)),
         passes: &[
@@ -166,7 +212,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "a snapshot ends, of a key that is known no more",
+        name: "drop of a snapshot, of a key that is known no more",
         prepare: gone,
         call: |_, prepared| drop(snapshot(prepared)),
         passes: &[
@@ -190,13 +236,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "a snapshot ends, of a key that an older one shows too",
+        name: "drop of a snapshot, of a key that an older one shows too",
         prepare: |world| {
             let oldest = shown(world).snapshot;
             // The other one is dropped.
             let prepared = changed(world);
             know(world, KEY);
-            Prepared { _older: oldest, ..prepared }
+            Prepared { other: oldest, ..prepared }
         },
         call: |_, prepared| drop(snapshot(prepared)),
         passes: &[
