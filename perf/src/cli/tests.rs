@@ -5,8 +5,8 @@ use super::*;
 fn options(arguments: &str) -> Result<Options, String> {
     match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
         Ok(Command::Compare(options)) => Ok(options),
-        Ok(Command::Tails(_) | Command::Memory(_) | Command::Snapshots(_)) => Err("another command".into()),
         Ok(Command::Help) => Err("help".into()),
+        Ok(_) => Err("another command".into()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -118,6 +118,19 @@ fn snapshots_have_stores_for_peers() {
     for nonsense in
         ["snapshots --stores B3", "snapshots --keys 1,1", "snapshots --known 0", "snapshots --peers B1"]
     {
+        assert!(parsed(nonsense).is_err(), "{nonsense}");
+    }
+}
+
+#[test]
+fn a_soak_lasts_as_long_as_it_is_told() {
+    let parsed = |arguments: &str| parse(lexopt::Parser::from_args(arguments.split_whitespace()));
+    let Ok(Command::Soak(options)) = parsed("soak --seconds 7_200 --every 0.5 --seed 9") else {
+        panic!("it is there")
+    };
+    assert_eq!((options.time, options.seed), (Duration::from_secs(7_200), 9));
+    assert_eq!(options.every, Duration::from_millis(500));
+    for nonsense in ["soak --seconds 0", "soak --seconds 1e30", "soak --every -1", "soak --keys 5"] {
         assert!(parsed(nonsense).is_err(), "{nonsense}");
     }
 }
