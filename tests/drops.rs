@@ -367,8 +367,14 @@ fn a_dropped_replace<F: Family>() {
     count.expect(0, 0);
 }
 
+#[path = "drops/forgotten.rs"]
+mod forgotten;
+#[path = "drops/orders.rs"]
+mod orders;
 #[path = "model/random_drops.rs"]
 mod random;
+use forgotten::{everybody_else_goes_on, owners};
+use orders::dropped_in_any_order;
 use random::random_calls;
 
 for_each_queue!(
@@ -388,4 +394,7 @@ for_each_queue!(
     rejected_gives_back,
     a_dropped_replace,
     random_calls,
+    everybody_else_goes_on,
+    owners,
+    dropped_in_any_order,
 );
