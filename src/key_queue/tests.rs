@@ -211,8 +211,9 @@ fn stopped<const N: usize>(
         call(&queue);
         assert!(!is_armed(), "never came to {at}");
     });
-    // It has no more to do than a few dozen steps.
-    std::thread::sleep(Duration::from_millis(30));
+    while !gate.is_reached() && !thread.is_finished() {
+        std::thread::yield_now();
+    }
     (thread, gate)
 }
 
