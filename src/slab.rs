@@ -23,7 +23,8 @@
 //!   again was there all along, and its link is what was read; and an empty stock was empty all along. The slot whose link a
 //!   late taker reads may be out and its link anything; that is harmless, since slots are type-stable and the exchange fails
 //!   then. Only a taker that is stopped between its load and its exchange while others take a multiple of 2^32 times, exactly,
-//!   with the same slot on top, is deceived: the others then need minutes at full speed and the very count.
+//!   with the same slot on top, is deceived: the slot that it says is next has an owner, and gets another (`around.rs`). That is not excluded:
+//!   the others need minutes at full speed, of one slab, and the very count.
 //! - **I5** Index 0 is nobody and ends the list; index `u32::MAX` on top says that the list is closed for good.
 //!
 //! # Progress
@@ -35,6 +36,8 @@
 
 #![expect(unsafe_code, reason = "a slot leads to its slab")]
 
+#[cfg(all(test, delta_fifo_narrow))]
+mod around;
 mod chunk;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
@@ -48,7 +51,7 @@ use std::ptr::NonNull;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
-use crate::sync::{CachePadded, pause_point, planted, prefetch_all, weaken};
+use crate::sync::{CachePadded, pause_point, planted, prefetch_all, weaken, width};
 
 use chunk::Chunk;
 pub(crate) use rows::Rows;
@@ -69,7 +72,8 @@ pub(crate) const INDEX_MASK: u32 = u32::MAX >> 2;
 const INDEX: u64 = u32::MAX as u64;
 /// On top of the free list after `close`.
 const CLOSED: u64 = u32::MAX as u64;
-const TAG: u64 = 1 << 32;
+/// Where the tag of the stock begins (I4).
+const TAG: u32 = 32;
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
@@ -87,7 +91,7 @@ impl<T: Slot> Slab<T> {
     pub(crate) fn new() -> Self {
         Slab {
             rows: Rows::new(),
-            stock: CachePadded::new(AtomicU64::new(0)),
+            stock: CachePadded::new(AtomicU64::new((width::FIRST as u64) << TAG)),
             free: CachePadded::new(AtomicU64::new(0)),
             next: CachePadded::new(AtomicU64::new(1)),
         }
@@ -138,8 +142,9 @@ impl<T: Slot> Slab<T> {
             // Relaxed: `head` has acquired it, or else it is nobody's and the exchange fails (I4).
             let next = self.get(index).link().load(Relaxed);
             pause_point("take: link read");
-            let raise = if planted("a take leaves the tag") { 0 } else { TAG };
-            let new = (head & !INDEX).wrapping_add(raise) | u64::from(next);
+            let tag = (head >> TAG) as u32;
+            let raised = if planted("a take leaves the tag") { tag } else { width::after(tag) };
+            let new = u64::from(raised) << TAG | u64::from(next);
             // Relaxed: the load that read `head` has acquired; nothing is published. It fails if others took or restocked.
             match self.stock.compare_exchange_weak(head, new, Relaxed, acquire) {
                 Ok(_) => {

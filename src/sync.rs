@@ -27,6 +27,8 @@ pub(crate) mod map;
 #[path = "sync/map_native.rs"]
 pub(crate) mod map;
 
+pub(crate) mod width;
+
 /// A value alone on its cache lines: 128 bytes, since x86 fetches lines in pairs and some ARM cores have long ones.
 #[derive(Debug, Default)]
 #[repr(align(128))]

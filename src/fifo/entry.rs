@@ -27,8 +27,10 @@
 //!   appended has returned, a handle of the current generation is in its line, and its wake-up has been seen to.
 //!   A handle is valid while the generation is the same and the entry is Linking or Queued; others are thrown away.
 //! - **E5, generation.** It rises whenever an entry comes to Linking or is recycled, but for a move from the background
-//!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^27: a handle that stale can
-//!   cost a key its place in line and nothing else, as it is the compare-and-swap that leases.
+//!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^27. Who stands between two steps
+//!   while its key goes exactly once around can then cost that its place in line, by a stale handle, or end a delay early, or mark it
+//!   as in line for somebody else who has stopped on the way there. Nothing else: it is a compare-and-swap that leases, and no memory
+//!   depends on generations.
 //! - **E6, life.** An entry is in the table from its first fact until it is Retired. That it becomes by the end of a lease,
 //!   or from Idle, when nothing is known of its key and no open replace may ask for it. It is unlinked by whoever retires it
 //!   or meets it Retired; the one that retired it hands it to the limbo once it is unlinked, under a guard that is older.

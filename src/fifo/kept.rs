@@ -28,7 +28,7 @@
 use crate::delta::{FactHead, Object};
 use crate::slab::{INDEX_MASK, Index, Rows, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
+use crate::sync::{fence_after_rmw, pause_point, planted, weaken, width};
 
 use super::Objects;
 use super::chain;
@@ -36,7 +36,10 @@ use super::epochs::Watched;
 
 /// What every note has, and no number of a fact.
 const NOTE: u64 = 1 << 63;
-const TAG: u64 = 1 << 32;
+/// Where the tag of `due` begins (K4).
+const TAG: u32 = 32;
+/// What is before it.
+const CHAIN: u64 = u32::MAX as u64;
 
 fn index(bits: u64) -> Option<Index> {
     Index::new(bits as u32 & INDEX_MASK)
@@ -94,7 +97,7 @@ pub(super) struct Batch {
 
 impl Kept {
     pub(super) fn new(shard: usize) -> Self {
-        Kept { shard, due: AtomicU64::new(0) }
+        Kept { shard, due: AtomicU64::new((width::FIRST as u64) << TAG) }
     }
 
     /// K1, K2: puts a version of an entry in the list of a watch. K3: the caller looks after that.
@@ -164,7 +167,7 @@ impl Kept {
             // Relaxed: published by the exchange.
             note.store(NOTE | next | u64::from(entry), Ordering::Relaxed);
             pause_point("kept: chain linked");
-            let new = due & !(TAG - 1) | u64::from(first.get());
+            let new = due & !CHAIN | u64::from(first.get());
             // Release: pairs with `take_due` (Acquire); passes the chain on. It fails when somebody else has pushed or taken one.
             match self.due.compare_exchange(due, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -188,8 +191,9 @@ impl Kept {
             // Relaxed: it was published with the first, or the exchange fails (K4).
             let next = note(objects.head(first)).load(Ordering::Relaxed) >> 32;
             pause_point("kept: chain read");
-            let raise = if planted("a chain is taken and leaves the tag") { 0 } else { TAG };
-            let new = (due & !(TAG - 1)).wrapping_add(raise) | u64::from(next as u32 & INDEX_MASK);
+            let tag = (due >> TAG) as u32;
+            let raised = if planted("a chain is taken and leaves the tag") { tag } else { width::after(tag) };
+            let new = u64::from(raised) << TAG | u64::from(next as u32 & INDEX_MASK);
             match self.due.compare_exchange(due, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => break first,
                 Err(now) => due = now,

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use crate::slab::Index;
-use crate::sync::planted;
+use crate::sync::{planted, width};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -49,7 +49,7 @@ pub(super) struct Word(u64);
 const NEWEST: u64 = u32::MAX as u64;
 const GENERATION: u32 = 32;
 pub(super) const GENERATION_BITS: u32 = 27;
-const GENERATIONS: u64 = (1 << GENERATION_BITS) - 1;
+const GENERATIONS: u64 = (1 << width::harmless(GENERATION_BITS)) - 1;
 const BACKGROUND: u64 = 1 << 59;
 const DELETED: u64 = 1 << 60;
 const STATE: u32 = 61;

@@ -14,12 +14,13 @@
 use crate::slab::{Index, Slab};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{CachePadded, pause_point, planted, weaken};
+use crate::sync::{CachePadded, pause_point, planted, weaken, width};
 
 use super::segment::Segment;
 
-const TAG: u64 = 1 << 32;
-const INDEX: u64 = TAG - 1;
+/// Where the tag begins (P3).
+const TAG: u32 = 32;
+const INDEX: u64 = u32::MAX as u64;
 
 #[derive(Debug)]
 pub(super) struct Pool<const N: usize> {
@@ -31,7 +32,7 @@ pub(super) struct Pool<const N: usize> {
 impl<const N: usize> Pool<N> {
     /// Makes no segment yet.
     pub(super) fn new() -> Self {
-        Pool { slab: Slab::new(), head: CachePadded::new(AtomicU64::new(0)) }
+        Pool { slab: Slab::new(), head: CachePadded::new(AtomicU64::new((width::FIRST as u64) << TAG)) }
     }
 
     #[inline]
@@ -49,8 +50,9 @@ impl<const N: usize> Pool<N> {
             // Relaxed: `head` has acquired it, or else the exchange fails (P3).
             let next = self.get(index).free.load(Relaxed);
             pause_point("take a segment: link read");
-            let raise = if planted("a take leaves the tag") { 0 } else { TAG };
-            let new = (head & !INDEX).wrapping_add(raise) | u64::from(next);
+            let tag = (head >> TAG) as u32;
+            let raised = if planted("a take leaves the tag") { tag } else { width::after(tag) };
+            let new = u64::from(raised) << TAG | u64::from(next);
             // Relaxed: the load that read `head` has acquired; nothing is published. It fails if others took or gave.
             match self.head.compare_exchange(head, new, Relaxed, acquire) {
                 Ok(_) => return index,

@@ -4,7 +4,7 @@ use crate::slab::Slot;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::hint::spin_loop;
-use crate::sync::{CachePadded, pause_point, planted, weaken};
+use crate::sync::{CachePadded, pause_point, planted, weaken, width};
 
 use super::Handle;
 use super::link::Link;
@@ -60,14 +60,14 @@ pub(super) struct Segment<const N: usize> {
 }
 
 impl<const N: usize> Default for Segment<N> {
-    /// Of life 0, which is over.
+    /// Of the first life, which is over.
     fn default() -> Self {
         Segment {
-            pushed: CachePadded::new(AtomicU64::new(0)),
-            popped: CachePadded::new(AtomicU64::new(0)),
-            next: AtomicU64::new(0),
+            pushed: CachePadded::new(AtomicU64::new(stamp(width::FIRST, 0))),
+            popped: CachePadded::new(AtomicU64::new(stamp(width::FIRST, 0))),
+            next: AtomicU64::new(Link::nowhere(width::FIRST).bits()),
             free: AtomicU32::new(0),
-            cells: std::array::from_fn(|_| AtomicU64::new(MARK)),
+            cells: std::array::from_fn(|_| AtomicU64::new(empty(width::FIRST))),
         }
     }
 }
@@ -87,7 +87,7 @@ impl<const N: usize> Segment<N> {
     /// Begins the next life, which it returns, with up to `N` handles in the first cells. Nobody else may do that (L1).
     pub(super) fn revive(&self, handles: &[Handle]) -> u32 {
         // Relaxed: nobody else changes the life, late pushers only the count (L3).
-        let life = ((self.pushed.load(Relaxed) >> 32) as u32).wrapping_add(1);
+        let life = width::after((self.pushed.load(Relaxed) >> 32) as u32);
         // A swap, since late pushers may be adding. Release, all three: pair with the loads of late callers of earlier lives
         // (Acquire), who so learn that `first` and `last` have left. All others get them with the link.
         self.pushed.swap(stamp(life, handles.len() as u64), Release);

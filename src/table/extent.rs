@@ -1,5 +1,7 @@
 //! How many buckets a table has, and how far it has got in having fewer: one word.
 
+use crate::sync::width;
+
 use super::directory::{FIRST, array};
 
 /// The count of buckets less one is in the low half, alone: a search needs nothing else of the word.
@@ -13,6 +15,7 @@ const PHASE: u64 = 0b111 << PHASE_AT;
 const ARRAY_AT: u32 = 35;
 const ARRAY: u64 = 0x1f << ARRAY_AT;
 const TERM_AT: u32 = 40;
+const TERMS: u32 = (1 << width::harmless(24)) - 1;
 
 /// See I9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +78,7 @@ impl Extent {
 
     /// Tells the grace period that was begun last from the one before.
     pub(super) fn term(self) -> u32 {
-        (self.0 >> TERM_AT) as u32
+        (self.0 >> TERM_AT) as u32 & TERMS
     }
 
     pub(super) fn at(self, phase: Phase) -> Self {
@@ -83,7 +86,8 @@ impl Extent {
     }
 
     fn at_next_term(self) -> Self {
-        // Wraps: at most one grace period is under way, and two terms in a row are told apart.
+        // Wraps: at most one grace period is under way, and two terms in a row are told apart. Who acts on an extent has a guard:
+        // while it stands, the period ends that was under way, and one more begins, so two bits would do.
         Extent(self.0.wrapping_add(1 << TERM_AT))
     }
 

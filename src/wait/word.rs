@@ -1,5 +1,7 @@
 //! The word of a waiter cell: `ticket:48 | pins:13 | state:3`. All that a compare-and-swap must know stands in it.
 
+use crate::sync::width;
+
 /// What a cell is doing. The waiter's own transitions are on the left, a notifier's on the right.
 ///
 /// ```text
@@ -41,7 +43,7 @@ const STATE: u64 = 0b111;
 const PIN: u64 = 1 << 3;
 const PINS: u64 = (1 << 13) - 1;
 const TICKET_SHIFT: u32 = 16;
-const TICKETS: u64 = (1 << 48) - 1;
+const TICKETS: u64 = (1 << width::harmless(48)) - 1;
 
 /// No more threads than this read one handle at a time; a further one leaves the wake to them.
 pub(super) const MAX_PINS: u64 = PINS;
@@ -74,7 +76,8 @@ impl Word {
         self.0 >> TICKET_SHIFT
     }
 
-    /// Whether it took its ticket earlier. Tickets wrap: only their distance counts.
+    /// Whether it took its ticket earlier. Tickets wrap: only their distance counts. Nothing but the order depends on them: who
+    /// claims a registration that has come in place of an equal one wakes a waiter as good.
     pub(super) fn is_before(self, other: Word) -> bool {
         let distance = other.ticket().wrapping_sub(self.ticket()) & TICKETS;
         distance != 0 && distance <= TICKETS / 2
