@@ -205,12 +205,15 @@ mod hooks;
 mod reentrance;
 #[path = "faults/shapes.rs"]
 mod shapes;
+#[path = "faults/values.rs"]
+mod values;
 #[path = "faults/waiters.rs"]
 mod waiters;
 use calls::*;
 use hooks::*;
 use reentrance::*;
 use shapes::*;
+use values::*;
 use waiters::*;
 
 /// Every set-up in which user code of this site runs.
@@ -355,4 +358,9 @@ for_each_queue!(
     hostile_hash,
     forgotten_lease,
     forgotten_replace,
+    big_on_a_small_stack,
+    boxed_on_a_tiny_stack,
+    objects_that_change_inside,
+    thousands_alike,
+    lying_eq,
 );
