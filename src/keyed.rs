@@ -5,6 +5,7 @@ mod error;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use crate::builder::Builder;
@@ -74,6 +75,10 @@ pub struct Keyed<Q: DeltaQueue> {
     queue: Arc<Q>,
     key_fn: KeyFn<Q::Key, Q::Value>,
 }
+
+// As the queue: a key function that panics has changed nothing of it.
+impl<Q: DeltaQueue + RefUnwindSafe> UnwindSafe for Keyed<Q> {}
+impl<Q: DeltaQueue + RefUnwindSafe> RefUnwindSafe for Keyed<Q> {}
 
 /// What [`Keyed::key_of`] finds the key of.
 ///

@@ -66,6 +66,9 @@ pub mod baseline;
 #[cfg(doc)]
 pub mod implementation;
 
+#[cfg(doctest)]
+mod misuse;
+
 /// The README's examples are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
