@@ -201,6 +201,8 @@ type Call<F> = fn(&mut Scene<F>);
 mod calls;
 #[path = "faults/hooks.rs"]
 mod hooks;
+#[path = "faults/looks.rs"]
+mod looks;
 #[path = "faults/reentrance.rs"]
 mod reentrance;
 #[path = "faults/shapes.rs"]
@@ -211,6 +213,7 @@ mod values;
 mod waiters;
 use calls::*;
 use hooks::*;
+use looks::*;
 use reentrance::*;
 use shapes::*;
 use values::*;
@@ -363,4 +366,5 @@ for_each_queue!(
     objects_that_change_inside,
     thousands_alike,
     lying_eq,
+    looks_that_panic,
 );
