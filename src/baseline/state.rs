@@ -348,7 +348,7 @@ impl<K: Eq, V> State<K, V> {
         let (given_back, previous, attempts) = match taken.given_back {
             Some(given_back) => {
                 self.garbage.objects.extend(previous);
-                (given_back.deltas, given_back.previous, given_back.attempts + 1)
+                (given_back.deltas, given_back.previous, given_back.attempts.saturating_add(1))
             }
             None => (Default::default(), previous, 1),
         };

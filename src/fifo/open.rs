@@ -221,7 +221,7 @@ fn take_over<K, V>(
     let Some(given_back) = given_back else { return (DeltaList::new(), facts, true) };
     let given_back = *given_back;
     held.debts = given_back.debts;
-    held.attempts = given_back.attempts + 1;
+    held.attempts = given_back.attempts.saturating_add(1);
     held.previous = given_back.previous;
     facts.insert_many(0, given_back.facts);
     let is_fresh = given_back.deltas.is_empty();
