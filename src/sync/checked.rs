@@ -45,7 +45,8 @@ pub(crate) fn weaken(bug: &'static str, ordering: atomic::Ordering) -> atomic::O
     if planted(bug) { atomic::Ordering::Relaxed } else { ordering }
 }
 
-/// Explores `body` with a bug planted, or with none (`""`), and says how many executions it took.
+/// Explores `body` with a bug planted, or with none (`""`), and says how many executions it took. Instead of none it is
+/// the one that `DELTA_FIFO_MUTANT` names, if that is set: the model must fail then (`.ci/mutants`).
 pub(crate) fn explore(
     bug: &'static str,
     preemptions: Option<usize>,
@@ -54,7 +55,7 @@ pub(crate) fn explore(
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    PLANTED.set(bug);
+    PLANTED.set(if bug.is_empty() { from_outside() } else { bug });
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
@@ -68,6 +69,12 @@ pub(crate) fn explore(
     });
     PLANTED.set("");
     executions.load(Relaxed)
+}
+
+/// The bug that is planted by whoever runs the tests.
+fn from_outside() -> &'static str {
+    static BUG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    BUG.get_or_init(|| std::env::var("DELTA_FIFO_MUTANT").unwrap_or_default())
 }
 
 /// Lives in memory that is freed, and is touched at every use of it: a use that does not happen before the freeing

@@ -54,24 +54,32 @@ impl Canary {
     pub(crate) fn touch(&self) {}
 }
 
-/// Whether this bug is planted. Never but in tests, which plant the one that `DELTA_FIFO_MUTANT` names.
-#[cfg(not(test))]
+/// Whether this bug is planted. Never but in the tests' own build and under `cfg(delta_fifo_mutants)`, where the
+/// variable `DELTA_FIFO_MUTANT` names one: see `.ci/mutants`.
+#[cfg(not(any(test, delta_fifo_mutants)))]
 #[inline(always)]
 pub(crate) const fn planted(_bug: &'static str) -> bool {
     false
 }
 
-#[cfg(test)]
+#[cfg(any(test, delta_fifo_mutants))]
 pub(crate) fn planted(bug: &'static str) -> bool {
     static PLANTED: std::sync::LazyLock<String> =
         std::sync::LazyLock::new(|| std::env::var("DELTA_FIFO_MUTANT").unwrap_or_default());
     *PLANTED == bug
 }
 
-/// The ordering that the code asks for. A model may have it weakened; here it would show on few machines.
+/// The ordering that the code asks for, or `Relaxed` if this bug is planted; which shows in models, and here on few
+/// machines.
+#[cfg(not(any(test, delta_fifo_mutants)))]
 #[inline(always)]
 pub(crate) const fn weaken(_bug: &'static str, ordering: atomic::Ordering) -> atomic::Ordering {
     ordering
+}
+
+#[cfg(any(test, delta_fifo_mutants))]
+pub(crate) fn weaken(bug: &'static str, ordering: atomic::Ordering) -> atomic::Ordering {
+    if planted(bug) { atomic::Ordering::Relaxed } else { ordering }
 }
 
 /// Drops what nobody can reach any more.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use delta_fifo::{DeltaQueue, Lease};
 
 /// Long enough for anything that comes at all, on a busy machine too.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(if cfg!(delta_fifo_mutants) { 10 } else { 60 });
 
 /// Runs `f` in a thread of its own and returns its result; panics if it does not end.
 pub(crate) fn finishes<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
