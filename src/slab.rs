@@ -225,7 +225,8 @@ impl<T: Slot> Slab<T> {
     /// Closes the free list and returns how many slots are free. Nobody may take any more, and it is closed once.
     pub(crate) fn close(&self) -> u32 {
         // Acquire, both: pairs with `offer` and `restock` (Release); publishes the links (I3).
-        let lists = [self.free.swap(CLOSED, Acquire), self.stock.load(Acquire)];
+        let acquire = weaken("a slab is closed relaxed", Acquire);
+        let lists = [self.free.swap(CLOSED, acquire), self.stock.load(acquire)];
         let mut free = 0;
         for first in lists {
             let mut next = Index::new(first as u32);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::sync::epoch::Guard;
-use crate::sync::pause_point;
+use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
 use super::lines::At;
@@ -13,7 +13,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     /// A key has become Delayed.
     pub(super) fn delay(&self, until: Instant, link: ToLink) {
         pause_point("delay: not noted yet");
-        if self.delays.add(until, link.at.handle()) {
+        if self.delays.add(until, link.at.handle()) && !planted("a new earliest wakes nobody") {
             // All who sleep must wake earlier than they thought; who goes to sleep later sees it.
             self.wake_consumers(usize::MAX);
         }

@@ -49,6 +49,9 @@ where
     }
 
     pub(super) fn end_batch(&self, batch: Vec<Held<K, V>>, outcome: Outcome) {
+        if planted("a panic ends a batch early") {
+            return batch.into_iter().for_each(|held| self.end_one(held, Ending::By(outcome)));
+        }
         let mut panic = None;
         for held in batch {
             // The rest of a batch ends whatever user code does over one of it.
@@ -161,7 +164,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if let Some(link) = link.filter(|_| !planted("a dirty key is left alone")) {
             self.link(link, pin.guard());
         }
-        self.tell(self.core.replaces.complete(&debts));
+        let progress = self.core.replaces.complete(&debts);
+        if !planted("a completion is told to nobody") {
+            self.tell(progress);
+        }
         Rest { _deltas: deltas, _objects: objects, _thrown: None }
     }
 
@@ -219,6 +225,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let Held { shard, mut tenure, deltas, previous, attempts, mut debts, background, .. } = held;
         let (shard, deltas) = (shard as usize, deltas.into_owned());
         let delivered = self.core.replaces.deliver(&mut debts);
+        if planted("what is given back owes nothing") {
+            debts = Default::default();
+        }
         let given_back = GivenBack { deltas, facts: Facts::new(), previous, attempts, debts, background };
         let newest = given_back.newest();
         let entry = self.core.shards[shard].entries.get(tenure.index());
@@ -263,7 +272,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         self.ended(shard);
         let link = ToLink::new(shard, index, word);
         match until {
-            Some(until) if word.state() == State::Delayed => {
+            Some(until) if word.state() == State::Delayed || planted("a dirty key waits for its delay") => {
                 self.delay(until, link);
                 None
             }

@@ -168,7 +168,7 @@ impl EntryHead {
     pub(super) fn word(&self) -> Word {
         // Acquire: pairs with `exchange` (Release); publishes facts, what was given back, and whatever the thread that
         // brought the entry here had done.
-        Word::from_bits(self.word.load(Ordering::Acquire))
+        Word::from_bits(self.word.load(weaken("the word is read relaxed", Ordering::Acquire)))
     }
 
     /// Whether what was read of its chain was read while the word was this.

@@ -148,7 +148,7 @@ impl Kept {
             return;
         }
         // Acquire: pairs with `put` (Release).
-        let first = list.swap(0, Ordering::Acquire);
+        let first = list.swap(0, weaken("a list is taken relaxed", Ordering::Acquire));
         pause_point("kept: list in hand");
         if let Some(first) = Index::new(first) {
             // Relaxed: it is counted before it is there.

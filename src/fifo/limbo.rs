@@ -16,7 +16,7 @@
 use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
-use crate::sync::{Arc, CachePadded, pause_point, planted};
+use crate::sync::{Arc, CachePadded, pause_point, planted, weaken};
 
 use super::panics::Panics;
 
@@ -88,7 +88,8 @@ impl Limbo {
         let ripen = move || {
             // AcqRel: what was done under the guards that have ended happens before the recycling (L3), and the batch
             // stays published. Fails never: only this callback leaves Waiting.
-            let _ = phase.compare_exchange(WAITING, RIPE, Ordering::AcqRel, Ordering::Relaxed);
+            let hand_over = weaken("the retired ripen relaxed", Ordering::AcqRel);
+            let _ = phase.compare_exchange(WAITING, RIPE, hand_over, Ordering::Relaxed);
         };
         if planted("slots are recycled without a grace period") {
             ripen();
@@ -100,10 +101,11 @@ impl Limbo {
     }
 
     fn claim(&self, from: u32) -> bool {
+        // Acquire: pairs with the stores of the phase; L2.
+        let acquire = weaken("a limbo is claimed relaxed", Ordering::Acquire);
         // Relaxed: only spares the exchange.
         self.phase.load(Ordering::Relaxed) == from
-            // Acquire: pairs with the stores of the phase; L2.
-            && self.phase.compare_exchange(from, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            && self.phase.compare_exchange(from, CLAIMED, acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Whether there is something to recycle.

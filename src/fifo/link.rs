@@ -41,6 +41,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
             Then::Nothing => return None,
             Then::Link if before.state() == State::Linking => return self.help(shard, index, after),
             Then::Link => {}
+            Then::Undelay if planted("a key that is pending stays delayed") => {}
             Then::Undelay => {
                 let due = due.expect("a delayed entry says when it is due");
                 self.delays.remove(due, ToLink::new(shard, index, before).at.handle());
@@ -68,7 +69,9 @@ impl<K, V, S> DeltaFifo<K, V, S> {
             self.mark_queued(link, guard);
         }
         pause_point("link: in line");
-        self.wake_consumers(1);
+        if !planted("a change wakes nobody") {
+            self.wake_consumers(1);
+        }
         pause_point("link: woken");
         self.mark_queued(link, guard);
     }
@@ -88,7 +91,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         for link in links.iter().filter(|link| link.background) {
             self.lines.push(link.at, true);
         }
-        self.wake_consumers(links.len());
+        self.wake_consumers(if planted("a batch wakes one") { 1 } else { links.len() });
         for link in links {
             self.mark_queued(*link, guard);
         }
@@ -102,7 +105,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         loop {
             let word = entry.word();
             let same = word.generation() == link.at.generation || planted("no generation in the word");
-            if !same || word.state() != State::Linking || word.is_background() != link.background {
+            let moved = word.is_background() != link.background && !planted("who marks forgets the line");
+            if !same || word.state() != State::Linking || moved {
                 return;
             }
             pause_point("link: before the mark");

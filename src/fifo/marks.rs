@@ -129,7 +129,7 @@ impl Marks {
     /// Whether a query has found the mark processed.
     pub(crate) fn is_processed(&self, number: u64) -> bool {
         // Acquire: pairs with `processed` (Release).
-        number <= self.reported.load(Acquire)
+        number <= self.reported.load(weaken("what is reported is read relaxed", Acquire))
     }
 
     /// The facts of an entry with this number were discarded. They are never completed.

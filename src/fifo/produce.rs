@@ -214,6 +214,9 @@ struct Stretch<'q, K: Hash + Eq, V, S> {
 
 impl<K: Hash + Eq, V, S> Drop for Stretch<'_, K, V, S> {
     fn drop(&mut self) {
+        if planted("a batch that panics is not linked") && std::thread::panicking() {
+            return;
+        }
         self.queue.link_all(&self.links, &self.guard);
     }
 }

@@ -134,7 +134,9 @@ impl<'s> Counted<'s> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.set(false);
+        if !planted("a change that panics stays counted") {
+            self.set(false);
+        }
     }
 }
 
@@ -220,11 +222,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let _grip = grip.filter(|_| !planted("a merge lets go before its exchange"));
             let cell = push.cell();
             cell.expose();
-            cell.set_previous(below);
+            let late = planted("a fact is published before it is linked");
+            cell.set_previous(if late { None } else { below });
             fact.write(cell.head());
             let (next, then) = word.append(cell.index(), fact.newest(), fact.background);
             let missed = word.state() == State::Leased && planted("a dirty key is not counted");
-            counted.set(!word.is_pending() && !missed);
+            let early = !planted("a change is counted late");
+            counted.set(early && !word.is_pending() && !missed);
             // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
             let due = (then == Then::Undelay).then(|| entry.cold().note.load(Ordering::Relaxed));
             pause_point("push: before the exchange");
@@ -232,7 +236,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 continue;
             }
             pause_point("push: appended");
+            if late {
+                push.cell().set_previous(below);
+            }
             push.publish();
+            if !early {
+                counted.set(!word.is_pending() && !missed);
+            }
             if word.state() == State::Idle {
                 let late = planted("a mark is read after the change");
                 entry.begin_since(if late { self.marks.newest() } else { push.since });
@@ -326,6 +336,9 @@ impl<K> Drop for NewEntry<'_, K> {
     fn drop(&mut self) {
         let Some(draft) = self.entry.take() else { return };
         draft.head().unprepare();
+        if planted("who loses an insert keeps the key") {
+            return std::mem::forget(draft);
+        }
         let value = draft.into_value();
         *self.key = value.ok().expect("nobody holds what is in no table");
     }

@@ -11,6 +11,7 @@ use crate::raw::{Awaited, BeginReplace, Deadline, RawQueue};
 use crate::replace::Upsert;
 use crate::scopes;
 use crate::sync::epoch::{self, Guard};
+use crate::sync::planted;
 
 use super::DeltaFifo;
 use super::fact::Fact;
@@ -38,7 +39,7 @@ struct Running<'q, K: Hash + Eq, V, S> {
 
 impl<K: Hash + Eq, V, S> Drop for Running<'_, K, V, S> {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.ended && !planted("a replace that panics stays open") {
             self.queue.abort_replace(&self.open);
         }
     }
@@ -206,7 +207,9 @@ struct Owed<'q, K: Hash + Eq, V, S> {
 
 impl<K: Hash + Eq, V, S> Drop for Owed<'_, K, V, S> {
     fn drop(&mut self) {
-        self.queue.discharge(self.number);
+        if !planted("an item that panics is owed for ever") {
+            self.queue.discharge(self.number);
+        }
     }
 }
 

@@ -196,7 +196,7 @@ impl Replaces {
         }
         self.publish_open(&book);
         // Release: pairs with `newest` (Acquire); publishes the batch, the scopes and `oldest_open` (I1, I5).
-        self.newest.store(number, Release);
+        self.newest.store(number, weaken("the newest is shown relaxed", Release));
         Ok(Open { number, scope, cut })
     }
 
@@ -277,7 +277,8 @@ impl Replaces {
         // Release: pairs with `oldest_open` and `running` (Acquire); publishes what an ended replace has appended.
         self.oldest_open.store(oldest, Release);
         pause_point("replaces: oldest published");
-        self.running.store(book.open.iter().any(|running| !running.streaming), Release);
+        let publish = weaken("running is shown relaxed", Release);
+        self.running.store(book.open.iter().any(|running| !running.streaming), publish);
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -357,7 +358,7 @@ impl Replaces {
         pause_point("replaces: all completed");
         self.firsts.iter().for_each(|first| first.settle(number));
         // Release: pairs with `is_complete` (Acquire); publishes what the consumers did.
-        self.settled.fetch_add(1, Release);
+        self.settled.fetch_add(1, weaken("a completion is shown relaxed", Release));
         pause_point("replaces: first sync");
         if !early {
             self.batches.remove(&number);

@@ -5,6 +5,7 @@ mod around;
 mod closing;
 mod facts;
 mod lines;
+mod moments;
 mod points;
 mod progress;
 mod scenarios;

@@ -131,7 +131,7 @@ impl Version {
     #[inline(always)]
     fn load(&self) -> u32 {
         // Acquire: pairs with the swap in `install` (Release); publishes the version.
-        self.0.load(Ordering::Acquire)
+        self.0.load(weaken("a version is read relaxed", Ordering::Acquire))
     }
 
     /// The cell of the object, if one is known.
@@ -235,7 +235,7 @@ impl Version {
         let undecided = if planted("a link is decided at once") { 0 } else { UNDECIDED };
         older(head).store(before.map_or(0, |before| before.get() | undecided), Ordering::Relaxed);
         // Release: pairs with `load` (Acquire), publishes the version. A swap, for the fence behind it.
-        self.0.swap(new, Ordering::AcqRel);
+        self.0.swap(new, weaken("a version is installed relaxed", Ordering::AcqRel));
         pause_point("version: installed");
         let stamp = stamp(head, epochs, true);
         epochs.note_stamp(stamp);
@@ -326,7 +326,7 @@ impl Version {
                 // thread is stopped there.
                 let is_marked = its & MARKED != 0 && !planted("what is marked is looked for again");
                 let watched = epochs.watched(since, until).filter(|_| !says_nothing && !is_marked);
-                is_fixed = link & UNDECIDED != 0;
+                is_fixed = link & UNDECIDED != 0 || planted("nothing is taken out");
                 if is_fixed || watched.is_some() {
                     // V5: the one before an undecided link is the installer's to look after.
                     watched.into_iter().filter(|_| !is_fixed).for_each(|watched| stays(at, watched));

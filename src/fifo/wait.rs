@@ -224,7 +224,10 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.core.closing.hasten() && !self.core.replaces.running() && self.agree(|gone| &gone.ended)
+        fn ended(gone: &Gone) -> &AtomicU64 {
+            if planted("drained does not wait for leases") { &gone.taken } else { &gone.ended }
+        }
+        self.core.closing.hasten() && !self.core.replaces.running() && self.agree(ended)
     }
 
     /// Whether there was a moment when everything that has come had got so far. Both counters only rise and the second

@@ -125,7 +125,8 @@ impl Word {
     }
 
     fn next_generation(self) -> Self {
-        let generation = (u64::from(self.generation()) + 1) & GENERATIONS;
+        let wrap = if planted("a generation runs over") { u64::MAX } else { GENERATIONS };
+        let generation = (u64::from(self.generation()) + 1) & wrap;
         Word(self.0 & !(GENERATIONS << GENERATION) | generation << GENERATION)
     }
 
@@ -170,6 +171,7 @@ impl Word {
             // Helps whoever owes the handle: this call must not return before it is there.
             State::Linking => (next.with_background(stays), Then::Link),
             // A real change moves it to the first line; its old handle stays where it is, and good.
+            State::Queued if planted("a key in the background stays there") => (next, Then::Nothing),
             State::Queued if self.is_background() && !stays => {
                 (next.with_state(State::Linking).with_background(false), Then::Link)
             }
@@ -226,6 +228,7 @@ impl Word {
         debug_assert_eq!(self.state(), State::Leased);
         match self.newest() {
             None => self.with_state(if stays { State::Idle } else { State::Retired }).with_kind(known),
+            Some(_) if planted("a dirty key is retired") => self.with_state(State::Retired),
             Some(_) if planted("a dirty key keeps its generation") => self.with_state(State::Linking),
             Some(_) => self.next_generation().with_state(State::Linking),
         }

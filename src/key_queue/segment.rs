@@ -90,8 +90,9 @@ impl<const N: usize> Segment<N> {
         let life = width::after((self.pushed.load(Relaxed) >> 32) as u32);
         // A swap, since late pushers may be adding. Release, all three: pair with the loads of late callers of earlier lives
         // (Acquire), who so learn that `first` and `last` have left. All others get them with the link.
-        self.pushed.swap(stamp(life, handles.len() as u64), Release);
-        self.popped.store(stamp(life, 0), Release);
+        self.pushed
+            .swap(stamp(life, handles.len() as u64), weaken("a life begins with a relaxed count", Release));
+        self.popped.store(stamp(life, 0), weaken("a life begins with relaxed pops", Release));
         self.next.store(Link::nowhere(life).bits(), Release);
         let (filled, others) = self.cells.split_at(handles.len());
         // Relaxed: with the link.
@@ -171,7 +172,7 @@ impl<const N: usize> Live<'_, N> {
         let at = count(self.segment.popped.load(Relaxed), self.link.life()).checked_add(ahead)?;
         let cell = self.segment.cells.get(usize::try_from(at).ok()?)?;
         // Acquire: pairs with `fill` and `revive` (Release); what the handle stands for is there.
-        Handle::new(cell.load(Acquire))
+        Handle::new(cell.load(weaken("a glance is relaxed", Acquire)))
     }
 
     /// Takes the handle at the head.
@@ -272,7 +273,7 @@ impl<const N: usize> Live<'_, N> {
     fn late_content(&self, at: u64, patience: &mut u32) -> Result<u64, Miss> {
         let life = self.link.life();
         // Acquire: pairs with `revive` (Release). It is read after `popped` because of the Acquire in `head`.
-        let pushed = self.segment.pushed.load(Acquire);
+        let pushed = self.segment.pushed.load(weaken("pushes are counted relaxed", Acquire));
         let reserved =
             if planted("pushed of any life") { pushed & u64::from(u32::MAX) } else { count(pushed, life) };
         if reserved > u32::MAX.into() {

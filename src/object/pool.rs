@@ -65,7 +65,7 @@ impl<T, H: Head> Home<T, H> {
             return;
         }
         // AcqRel: pairs with `give_back`; as there.
-        if home.owed.fetch_add(out, AcqRel).wrapping_add(out) != 0
+        if home.owed.fetch_add(out, weaken("a pool is closed relaxed", AcqRel)).wrapping_add(out) != 0
             && !planted("a pool takes its memory along")
         {
             return;
@@ -313,6 +313,9 @@ struct Burial<'p, T, H: Head> {
 impl<T, H: Head> Drop for Burial<'_, T, H> {
     fn drop(&mut self) {
         self.home.slab.give_chain(self.first, self.last);
+        if planted("a burial that panics forgets the rest") {
+            return;
+        }
         let Some(first) = self.rest else { return };
         let mut last = first;
         // Relaxed: as in `bury_dead`.

@@ -147,7 +147,8 @@ impl<T: Default> Rows<T> {
         pause_point("take: row made");
         // Release: pairs with `ptr` and `provide` (Acquire); publishes the places. Acquire: on failure the other's places are
         // used, and pair with this Release.
-        match self.rows[row].compare_exchange(ptr::null_mut(), new, Release, Acquire) {
+        let publish = weaken("a row is installed relaxed", Release);
+        match self.rows[row].compare_exchange(ptr::null_mut(), new, publish, Acquire) {
             Ok(_) => new,
             Err(theirs) => {
                 // SAFETY: `new` came from `new_row` with as many places, and nobody has seen it.
@@ -168,7 +169,8 @@ impl<T: Default> Rows<T> {
         }
         // Release: pairs with `ptr` and `provide` (Acquire); publishes the slots. Relaxed: on failure somebody else's stands,
         // and `ptr` acquires it.
-        if place.compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed).is_err() {
+        let publish = weaken("a chunk is installed relaxed", Release);
+        if place.compare_exchange(ptr::null_mut(), new.as_ptr(), publish, Relaxed).is_err() {
             // SAFETY: made above, and nobody has seen it.
             unsafe { Chunk::free(new) };
         }

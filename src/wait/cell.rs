@@ -7,7 +7,7 @@ use super::word::{MAX_PINS, State, Word};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::thread::Thread;
-use crate::sync::{pause_point, planted};
+use crate::sync::{pause_point, planted, weaken};
 
 /// What wakes a waiter.
 pub(super) enum Handle {
@@ -97,7 +97,8 @@ impl Cell {
     pub(super) fn take_over(&self) -> bool {
         let word = self.peek();
         // Acquire: pairs with free (Release); the last reader of the old handle is done.
-        word.state() == State::Free && self.swap(word, word.to(State::Held), Ordering::Acquire)
+        let acquire = weaken("a waiter cell is taken relaxed", Ordering::Acquire);
+        word.state() == State::Free && self.swap(word, word.to(State::Held), acquire)
     }
 
     /// The owner registers. It counts as a sleeper already (I3).
@@ -109,7 +110,7 @@ impl Cell {
         self.handle.with_mut(|slot| unsafe { *slot = Some(handle) });
         pause_point("register: handle written");
         // Release: pairs with claim and help (Acquire); publishes the handle.
-        self.word.store(Word::new(ticket, state).0, Ordering::Release);
+        self.word.store(Word::new(ticket, state).0, weaken("a waiter registers relaxed", Ordering::Release));
     }
 
     /// A new waker is written beside the readers of the old one: only models plant this bug.
@@ -134,12 +135,13 @@ impl Cell {
     /// A notifier makes the waiter that it saw in `seen` its own to wake. The linearization point of a wake-up.
     pub(super) fn claim(&self, seen: Word) -> Claim<'_> {
         let seen = if planted("no tickets") && self.peek().is_open() { self.peek() } else { seen };
+        let hand_over = weaken("a waiter is claimed relaxed", Ordering::AcqRel);
         match seen.state() {
             // AcqRel: Release pairs with is_notified and leave (Acquire); publishes the item. Acquire pairs with
             // register (Release): the sleeper count was raised before the claimer lowers it (I3).
             State::Spinning if self.swap(seen, seen.to(State::Issued), Ordering::AcqRel) => Claim::Awake,
             // AcqRel: as above, and the handle is visible.
-            State::Waiting if self.swap(seen, seen.to(State::Notified).pin(), Ordering::AcqRel) => {
+            State::Waiting if self.swap(seen, seen.to(State::Notified).pin(), hand_over) => {
                 Claim::Asleep(Pinned(self))
             }
             _ => Claim::Lost,
@@ -156,7 +158,7 @@ impl Cell {
             // Fails if somebody pins, unpins or issues, or the waiter leaves: each is one step of another call, and
             // the last two end this loop.
             // AcqRel: pairs with register (Release) through the claim, and with leave (Acquire).
-            if self.swap(seen, seen.pin(), Ordering::AcqRel) {
+            if self.swap(seen, seen.pin(), weaken("a helper pins relaxed", Ordering::AcqRel)) {
                 return Some(Pinned(self));
             }
         }
@@ -186,7 +188,7 @@ impl Cell {
             // Fails if a notifier claims, pins, unpins or issues: each is one step of a notify, of which a
             // registration sees one claim, and pins only until its wake is issued.
             // AcqRel: as the load; Release pairs with unpin (Acquire), which may have to free the handle.
-            if !self.swap(word, next, Ordering::AcqRel) {
+            if !self.swap(word, next, weaken("a waiter leaves relaxed", Ordering::AcqRel)) {
                 continue;
             }
             pause_point("leave: left");
@@ -206,7 +208,7 @@ impl Cell {
         #[allow(unsafe_code, reason = "guarded by the word")]
         let handle = self.handle.with_mut(|slot| unsafe { (*slot).take() });
         // Release: pairs with take_over (Acquire); the handle is gone.
-        self.word.store(Word::FREE.0, Ordering::Release);
+        self.word.store(Word::FREE.0, weaken("a waiter cell is freed relaxed", Ordering::Release));
         handle
     }
 }
@@ -237,7 +239,7 @@ impl<'a> Pinned<'a> {
             // pins once the wake is issued.
             // AcqRel: Release pairs with leave (Acquire): this thread has finished reading the handle. Acquire pairs
             // with leave and with the other unpins (Release): so have the others, if the handle is freed here.
-            if !cell.swap(word, next, Ordering::AcqRel) {
+            if !cell.swap(word, next, weaken("unpinned relaxed", Ordering::AcqRel)) {
                 continue;
             }
             let freed = next.state() == State::Held;

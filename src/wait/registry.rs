@@ -4,6 +4,7 @@ use std::ptr;
 
 use super::cell::Cell;
 use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::weaken;
 
 /// Cells in the first segment.
 pub(super) const FIRST: usize = if cfg!(delta_fifo_loom) { 2 } else { 8 };
@@ -35,7 +36,7 @@ impl Registry {
     /// The cells of a segment, if it exists.
     fn segment(&self, index: usize) -> Option<&[Cell]> {
         // Acquire: pairs with append (Release); the cells are initialized.
-        let first = self.segments[index].load(Ordering::Acquire);
+        let first = self.segments[index].load(weaken("waiter cells are found relaxed", Ordering::Acquire));
         if first.is_null() {
             return None;
         }
@@ -84,7 +85,7 @@ impl Registry {
         let won = self.segments[index].compare_exchange(
             ptr::null_mut(),
             first,
-            Ordering::Release,
+            weaken("waiter cells are made relaxed", Ordering::Release),
             Ordering::Relaxed,
         );
         if won.is_err() {

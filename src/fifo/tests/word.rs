@@ -208,4 +208,16 @@ fn generations_wrap_and_touch_nothing_else() {
     );
     assert_eq!(parts(word.unused()), Parts { state: State::Retired, newest: None, ..parts(word) });
     assert_eq!(parts(word.linked()), Parts { state: State::Queued, ..parts(word) });
+    let last = retired(LAST - 1).first(index(3), Newest::Live, false);
+    let leased = last.lease(LAST).expect("it is to be leased").append(index(4), Newest::Live, false).0;
+    assert_eq!(
+        parts(leased.finish(Newest::Live, true)),
+        Parts {
+            state: State::Linking,
+            kind: Newest::Live,
+            background: false,
+            generation: 0,
+            newest: Some(index(4))
+        }
+    );
 }
