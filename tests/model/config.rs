@@ -1,6 +1,7 @@
 //! How a queue is built for the comparison with the model.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(crate) enum Scopes {
     Overlapping,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) emit_sync: bool,
     pub(crate) latest: bool,
@@ -55,6 +56,25 @@ pub(crate) fn transformed(value: u32) -> u32 {
 /// The policy of `requeue_with_backoff`: every other attempt comes back at once.
 pub(crate) fn backoff(attempts: u32) -> Duration {
     if attempts % 2 == 1 { Duration::ZERO } else { LONG }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            emit_sync: false,
+            latest: false,
+            known: Known::Inside,
+            scopes: Scopes::None,
+            background_resync: false,
+            background_initial: false,
+            on_abandon: OnAbandon::Requeue,
+        }
+    }
+}
+
+/// All models that are compared have one configuration.
+impl Hash for Config {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Config {

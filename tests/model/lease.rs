@@ -174,7 +174,7 @@ impl Model {
                 match &mut pending.place {
                     place @ Place::Delayed => *place = Place::Line { earliest: at, latest: at },
                     Place::Line { latest, .. } => *latest = at.min(*latest),
-                    Place::Dirty => {}
+                    Place::Dirty | Place::Coming | Place::Going => {}
                 }
             }
         }

@@ -12,11 +12,14 @@ use super::config::{Config, Known, Scopes, backoff, in_scope};
 /// A delta: its kind, and its object.
 pub(crate) type Fact = (DeltaKind, Option<u32>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
     /// The key is leased.
     Dirty,
     Delayed,
+    /// On its way into the line, or out of it and not yet leased: in histories alone, see `steps.rs`.
+    Coming,
+    Going,
     /// It went in line at some moment of these.
     Line {
         earliest: u64,
@@ -24,7 +27,7 @@ enum Place {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Pending {
     deltas: Vec<Fact>,
     /// The same before anything was merged, while they may still come after deltas that are given back.
@@ -44,7 +47,7 @@ struct Pending {
 }
 
 /// What a lease shows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leased {
     pub(crate) deltas: Vec<Fact>,
     pub(crate) attempts: u32,
@@ -56,7 +59,7 @@ pub(crate) struct Leased {
     at_worst: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Key {
     pending: Option<Pending>,
     lease: Option<Leased>,
@@ -66,7 +69,7 @@ struct Key {
     changed: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Replace {
     began: u64,
     scope: Option<usize>,
@@ -77,7 +80,7 @@ struct Replace {
     lost: (bool, bool),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum First {
     Undecided,
     Replace(usize),
@@ -103,6 +106,7 @@ enum Origin {
     Resync,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Model {
     config: Config,
     keys: BTreeMap<u8, Key>,
@@ -216,7 +220,7 @@ impl Model {
         let entry = self.key(key);
         match &mut pending.place {
             place @ Place::Dirty if entry.lease.is_none() => *place = in_line,
-            Place::Dirty => {}
+            Place::Dirty | Place::Coming | Place::Going => {}
             place @ Place::Delayed => *place = in_line,
             place @ Place::Line { .. } if moves => *place = in_line,
             Place::Line { latest, .. } => *latest = at.min(*latest),
@@ -394,3 +398,5 @@ impl Model {
 
 #[path = "lease.rs"]
 mod lease;
+#[path = "steps.rs"]
+mod steps;
