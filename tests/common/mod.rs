@@ -30,6 +30,8 @@ pub(crate) trait Family: 'static {
     const LATE_OBJECTS: usize;
     /// Whether what owes different replaces is merged only when it is handed out.
     const MERGES_LATE: bool;
+    /// Whether each call is one moment, but for the beginning of a replace.
+    const IS_JOINT: bool;
     /// Whether a lease has a reference of its own to its key, which is leaked with one that is forgotten.
     const LEASES_OWN_KEYS: bool;
 
@@ -45,6 +47,7 @@ impl Family for MutexQueues {
     const LATE_KEYS: usize = 0;
     const LATE_OBJECTS: usize = 0;
     const MERGES_LATE: bool = false;
+    const IS_JOINT: bool = true;
     const LEASES_OWN_KEYS: bool = true;
 
     type Queue<K, V>
@@ -60,6 +63,7 @@ impl Family for ShardedQueues {
     const LATE_KEYS: usize = 1000;
     const LATE_OBJECTS: usize = 600;
     const MERGES_LATE: bool = true;
+    const IS_JOINT: bool = false;
     const LEASES_OWN_KEYS: bool = false;
 
     type Queue<K, V>
