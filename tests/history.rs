@@ -6,6 +6,8 @@ mod common;
 mod history;
 mod model;
 
+// Its histories are made by threads.
+#[cfg(not(delta_fifo_shuttle))]
 #[path = "history/orders.rs"]
 mod orders;
 #[path = "history/right.rs"]

@@ -139,4 +139,44 @@ fn known<F: Family>() {
     histories::<F>(1500, plan, |_| vec![View::Known]);
 }
 
+#[cfg(not(delta_fifo_shuttle))]
 for_each_queue!(contents, line, known);
+
+/// The same threads inside shuttle, which decides who has the next turn: in each call of the clock, in the queue's own steps,
+/// and where it hashes and compares keys.
+#[cfg(delta_fifo_shuttle)]
+mod inside_shuttle {
+    use super::*;
+    use common::ShardedQueues;
+
+    /// Schedules of each plan.
+    const SCHEDULES: usize = 20;
+
+    fn histories(plan: Plan, views: fn(u8) -> Vec<View>) {
+        let first = number("DELTA_FIFO_STRESS_SEED", 0);
+        for seed in first..first + number("DELTA_FIFO_HISTORIES", 400).div_ceil(SCHEDULES) {
+            let (threads, keys) = (2 + seed % 3, 1 + (seed / 8 % 4) as u8);
+            let body = move || {
+                let made = make::<ShardedQueues>(seed, Plan { threads, calls: 24 / threads, keys, ..plan });
+                made.round.run_sides();
+                check(made, views, &Tally::default());
+            };
+            shuttle::check_random(body, SCHEDULES);
+        }
+    }
+
+    #[test]
+    fn contents() {
+        histories(Plan { lists: 2, reads: 2, ..PLAN }, |keys| (0..keys).map(View::Contents).collect());
+    }
+
+    #[test]
+    fn line() {
+        histories(Plan { reads: 0, ..PLAN }, |_| vec![View::Line]);
+    }
+
+    #[test]
+    fn known() {
+        histories(Plan { reads: 5, ends: 3, ..PLAN }, |_| vec![View::Known]);
+    }
+}

@@ -48,7 +48,9 @@ fn random_history(random: &mut Random, config: &Config, calls: usize) -> History
         if config.latest { delta_fifo::Compression::Latest } else { delta_fifo::Compression::Deletions };
     let queue: MutexDeltaFifo<_, _> =
         Builder::new().compression(compression).on_abandon(config.on_abandon).build();
-    let mut history = Round::new(queue, plan, random.below(1 << 40)).run();
+    let round = Round::new(queue, plan, random.below(1 << 40));
+    round.run_sides();
+    let mut history = round.history();
     history.truncate(calls);
     for (at, record) in history.iter_mut().enumerate() {
         let at = 20 * at as Tick + 60;

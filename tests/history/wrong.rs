@@ -3,6 +3,7 @@
 use delta_fifo::Change;
 
 use super::*;
+use crate::history::shrink::smallest;
 
 const CONTENTS: View = View::Contents(A);
 
@@ -155,4 +156,24 @@ fn what_is_at_rest_is_counted() {
     right(&in_turn(&[&popped[..], &[lengths(1, 1)]].concat()));
     wrong(View::Line, &in_turn(&[&popped[..], &[lengths(2, 1)]].concat()));
     wrong(View::Line, &in_turn(&[&popped[..], &[lengths(1, 0)]].concat()));
+}
+
+/// What is printed of a failure is what took part in it.
+#[test]
+fn what_took_no_part_is_taken_away() {
+    let rows = [
+        (0, 1, 2, add(B, 7)),
+        (1, 3, 6, add(A, 1)),
+        (0, 4, 5, get(A, None)),
+        (0, 7, 8, add(A, 2)),
+        (2, 9, 10, batch(2, &[lease(B, "A7", 1, None), lease(A, "A2 A1", 1, None)])),
+        (0, 11, 12, snapshot(&[(B, 7)])),
+        (2, 13, 14, done(A)),
+    ];
+    let whole = history(&rows);
+    let is_wrong = |history: &History| verdict(history, CONTENTS, false, &Config::default()).is_wrong();
+    let left = smallest(&whole, KEYS, is_wrong);
+    let calls: Vec<_> = left.into_iter().map(|record| record.call).collect();
+    let (first, second) = (Change::Add(A, 1), Change::Add(A, 2));
+    assert_eq!(calls, [Call::Change(first), Call::Change(second), Call::PopBatch(1)]);
 }
