@@ -199,7 +199,7 @@ fn run_round(call: Call, seed: u64, most: u64, watchdog: &Watchdog) -> Vec<usize
 fn stop_in(call: Call) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     signal::install();
-    let stops = number("DELTA_FIFO_SIGNAL_STOPS", 100);
+    let stops = number("DELTA_FIFO_SIGNAL_STOPS", 80);
     let first = number("DELTA_FIFO_STRESS_SEED", 1);
     let (start, watchdog) = (Instant::now(), Watchdog::default());
     let (mut places, mut made) = (HashSet::new(), 0);

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use delta_fifo::{DeltaQueue, ErrorEvent};
 
 use crate::common::{
-    Family, LONG, Queue, Woken, block_on, builder, finishes, for_each_queue, key, lease_text, play, poll_once, queue,
+    Family, LONG, Queue, Woken, block_on, builder, finishes, for_each_queue, key, lease_text, play,
+    poll_once, queue,
 };
 
 for_each_queue!(waker_calls_the_queue, waker_drops_another_waiting_future,);

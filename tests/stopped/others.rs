@@ -179,7 +179,7 @@ fn look(queue: &Queue, random: &mut Random, watchdog: &Watchdog) {
     watchdog.doing("the drop of a snapshot");
     drop(snapshot);
     watchdog.doing("has_synced and has_delivered");
-    (queue.has_synced(), queue.has_delivered(), queue.merged());
+    _ = (queue.has_synced(), queue.has_delivered(), queue.merged());
 }
 
 fn consume(queue: &Queue, random: &mut Random, watchdog: &Watchdog) {
