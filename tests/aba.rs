@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use delta_fifo::{Builder, Change, Compression, DeltaQueue, KnownView, OwnedLease};
+use delta_fifo::{Builder, Change, Compression, DeltaQueue, KnownObject, KnownView, OwnedLease};
 
 use common::{Family, Random, for_each_queue};
 
@@ -197,12 +197,17 @@ fn work<F: Family>(queue: &Arc<Queue<F>>, id: u64, numbers: &AtomicU64, random: 
     }
 }
 
+/// What a snapshot shows is of this queue.
+fn see<F: Family>(snapshot: &<Queue<F> as DeltaQueue>::Snapshot, id: u64) -> BTreeMap<u32, u64> {
+    let number =
+        |known: KnownObject<Box<u32>, Object>| (**known.key(), known.object().check(id, **known.key()));
+    snapshot.iter().map(number).collect()
+}
+
 /// Everything that is known is of this queue, and what a snapshot shows stays what it is.
 fn settle<F: Family>(queue: &Arc<Queue<F>>, id: u64) {
     let snapshot = queue.snapshot();
-    let seen = |object: &Object, key| (key, object.check(id, key));
-    let before: BTreeMap<u32, u64> =
-        snapshot.iter().map(|known| seen(known.object(), **known.key())).collect();
+    let before = see::<F>(&snapshot, id);
     queue.close();
     while let Ok(lease) = queue.pop() {
         lease.deltas().iter().filter_map(|delta| delta.object()).for_each(|object| {
@@ -211,9 +216,7 @@ fn settle<F: Family>(queue: &Arc<Queue<F>>, id: u64) {
         lease.done();
     }
     assert_eq!((queue.pending_len(), queue.leased_len()), (0, 0));
-    let after: BTreeMap<u32, u64> =
-        snapshot.iter().map(|known| seen(known.object(), **known.key())).collect();
-    assert_eq!(before, after);
+    assert_eq!(before, see::<F>(&snapshot, id));
 }
 
 fn number(name: &str, default: u64) -> u64 {
@@ -247,14 +250,19 @@ fn queues_in_each_others_place<F: Family>() {
                 })
             })
             .collect();
-        // Of the queue before.
-        drop(std::mem::take(&mut left));
+        // Of the queue before, which is gone.
+        for (snapshot, shown) in std::mem::take(&mut left) {
+            assert_eq!(see::<F>(&snapshot, round - 1), shown);
+        }
         for thread in threads {
             thread.join().unwrap_or_else(|_| panic!("round {round} of seed {seed}"));
         }
         let snapshot = queue.snapshot();
         settle::<F>(&queue, round);
-        left.push((snapshot, queue.snapshot()));
+        left.extend([snapshot, queue.snapshot()].map(|snapshot| {
+            let shown = see::<F>(&snapshot, round);
+            (snapshot, shown)
+        }));
     }
     drop(left);
     assert_eq!(ALIVE.load(Ordering::SeqCst), 0, "objects are left");
