@@ -97,7 +97,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 Some(object) if fact.carrier.is_some() && fact.carrier == survivor.carrier => {
                     chain::keep(objects, object);
                 }
-                Some(object) if planted("a producer drops what it merges away") => drop(object),
                 Some(object) => objects.release_later(object),
                 None => {}
             }

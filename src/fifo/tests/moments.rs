@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, ThreadId};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use crate::builder::Background;
@@ -122,6 +122,35 @@ fn a_change_that_panics_is_not_counted() {
     assert_eq!(Arc::strong_count(&fuse), 1, "both keys are gone");
 }
 
+/// Makes a call in a thread that stops at a point.
+fn stopped(
+    queue: &Arc<DeltaFifo<u32, u32>>,
+    at: &'static str,
+    call: fn(&DeltaFifo<u32, u32>),
+) -> (JoinHandle<()>, Gate) {
+    let (gate, queue) = (Gate::new(), Arc::clone(queue));
+    let thread = thread::spawn({
+        let gate = gate.clone();
+        move || {
+            stop_me_at(at, &gate);
+            call(&queue);
+        }
+    });
+    assert!(arrives(&thread, &gate));
+    (thread, gate)
+}
+
+#[test]
+fn a_change_is_counted_before_it_is_there() {
+    let queue: Arc<DeltaFifo<u32, u32>> = Arc::new(Builder::new().build());
+    queue.add(1, 1).expect("it is open");
+    queue.try_pop().expect("it is in line").done();
+    let (update, appended) = stopped(&queue, "push: appended", |queue| _ = queue.update(1, 2));
+    assert_eq!(queue.pending_len(), 1);
+    go_on(update, &appended);
+    assert_eq!(queue.pending_len(), 1);
+}
+
 /// A resync has put a key in the background line and is stopped before it says so; a real change, stopped before the first
 /// line, moves the key there. Whoever comes late must not say that it stands where it does not.
 #[test]
@@ -130,20 +159,8 @@ fn a_mark_of_the_background_is_none_of_the_first_line() {
         Arc::new(Builder::new().background(Background::Resync).shards(1).build());
     queue.add(1, 1).expect("it is open");
     queue.try_pop().expect("it is in line").done();
-    let stopped = |at: &'static str, call: fn(&DeltaFifo<u32, u32>)| {
-        let (gate, queue) = (Gate::new(), Arc::clone(&queue));
-        let thread = thread::spawn({
-            let gate = gate.clone();
-            move || {
-                stop_me_at(at, &gate);
-                call(&queue);
-            }
-        });
-        assert!(arrives(&thread, &gate));
-        (thread, gate)
-    };
-    let (resync, woken) = stopped("link: woken", |queue| _ = queue.resync());
-    let (update, owed) = stopped("link: owed", |queue| _ = queue.update(1, 2));
+    let (resync, woken) = stopped(&queue, "link: woken", |queue| _ = queue.resync());
+    let (update, owed) = stopped(&queue, "link: owed", |queue| _ = queue.update(1, 2));
     go_on(resync, &woken);
     let lease = queue.try_pop().expect("the handle in the background is good until the key stands in front");
     assert_eq!(lease.deltas().len(), 2);
