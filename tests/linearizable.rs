@@ -9,11 +9,10 @@ mod history;
 mod model;
 
 use std::cell::Cell;
-use std::time::Instant;
 
 use delta_fifo::{Builder, Compression};
 
-use common::{Family, for_each_queue, race, with_shards};
+use common::{Family, with_shards};
 use history::calls::{History, Key};
 use history::search::{Verdict, search};
 use history::shrink::{explain, smallest};
@@ -30,9 +29,6 @@ struct Made<F: Family> {
     round: Round<Queue<F>>,
     config: Config,
 }
-
-/// What one thread does.
-type Side<F> = dyn Fn(&Made<F>) + Sync;
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
@@ -55,6 +51,17 @@ fn judge(history: &History, view: View, keys: u8, config: &Config, joint: bool) 
     (verdict, text)
 }
 
+/// By the number of keys.
+type Views = fn(u8) -> Vec<View>;
+
+const PLAN: Plan = Plan { threads: THREADS, calls: 0, keys: 0, pops: 4, ends: 4, lists: 1, reads: 1 };
+
+/// What is made, and how it is looked at: many of the first, fewest of the second, which takes longest to decide.
+const CONTENTS: (Plan, Views) =
+    (Plan { lists: 2, reads: 2, ..PLAN }, |keys| (0..keys).map(View::Contents).collect());
+const LINE: (Plan, Views) = (Plan { reads: 0, ..PLAN }, |_| vec![View::Line]);
+const KNOWN: (Plan, Views) = (Plan { reads: 5, ends: 3, ..PLAN }, |_| vec![View::Known]);
+
 /// What was made and judged.
 #[derive(Default)]
 struct Tally {
@@ -70,37 +77,7 @@ fn count(of: &Cell<usize>, more: usize) {
     of.set(of.get() + more);
 }
 
-/// Makes histories by this plan, of two to four threads and with one to four keys, and judges each in every one of the views.
-fn histories<F: Family>(default: usize, plan: Plan, views: fn(u8) -> Vec<View>) {
-    let first = number("DELTA_FIFO_STRESS_SEED", 0);
-    let (start, tally) = (Instant::now(), Tally::default());
-    let sides: [&Side<F>; THREADS] =
-        [&|made| made.round.side(0), &|made| made.round.side(1), &|made| made.round.side(2), &|made| {
-            made.round.side(3);
-        }];
-    for threads in 2..=THREADS {
-        let set_up = |round| {
-            let seed = first + round;
-            // As many calls whoever makes them.
-            make(seed, Plan { threads, calls: 36 / threads, keys: 1 + (seed / 8 % 4) as u8, ..plan })
-        };
-        let rounds = number("DELTA_FIFO_HISTORIES", default).div_ceil(THREADS - 1);
-        race(rounds, set_up, &sides[..threads], |made| check(made, views, &tally));
-    }
-    let Tally { histories, calls, overlapping, verdicts, undecided } = &tally;
-    println!(
-        "{} histories of {} calls, {} overlapping, in {:?}: {} verdicts, {} undecided",
-        histories.get(),
-        calls.get(),
-        overlapping.get(),
-        start.elapsed(),
-        verdicts.get(),
-        undecided.get(),
-    );
-    assert!(undecided.get() * 100 <= verdicts.get(), "too many are undecided");
-}
-
-fn check<F: Family>(made: Made<F>, views: fn(u8) -> Vec<View>, tally: &Tally) {
+fn check<F: Family>(made: Made<F>, views: Views, tally: &Tally) {
     let Made { round, config } = made;
     let (seed, plan) = (round.seed, round.plan);
     let history = round.history();
@@ -123,36 +100,75 @@ fn check<F: Family>(made: Made<F>, views: fn(u8) -> Vec<View>, tally: &Tally) {
     }
 }
 
-const PLAN: Plan = Plan { threads: THREADS, calls: 0, keys: 0, pops: 4, ends: 4, lists: 1, reads: 1 };
-
-fn contents<F: Family>() {
-    let plan = Plan { lists: 2, reads: 2, ..PLAN };
-    histories::<F>(1200, plan, |keys| (0..keys).map(View::Contents).collect());
-}
-
-fn line<F: Family>() {
-    histories::<F>(600, Plan { reads: 0, ..PLAN }, |_| vec![View::Line]);
-}
-
-fn known<F: Family>() {
-    let plan = Plan { reads: 5, ends: 3, ..PLAN };
-    histories::<F>(1500, plan, |_| vec![View::Known]);
-}
-
+/// On threads of the system.
 #[cfg(not(delta_fifo_shuttle))]
-for_each_queue!(contents, line, known);
+mod on_threads {
+    use std::time::Instant;
 
-/// The same threads inside shuttle, which decides who has the next turn: in each call of the clock, in the queue's own steps,
-/// and where it hashes and compares keys.
+    use super::*;
+    use common::{for_each_queue, race};
+
+    /// What one thread does.
+    type Side<F> = dyn Fn(&Made<F>) + Sync;
+
+    /// Makes histories by this plan, of two to four threads and with one to four keys, and judges each in every one of the views.
+    fn histories<F: Family>(default: usize, (plan, views): (Plan, Views)) {
+        let first = number("DELTA_FIFO_STRESS_SEED", 0);
+        let (start, tally) = (Instant::now(), Tally::default());
+        let sides: [&Side<F>; THREADS] =
+            [&|made| made.round.side(0), &|made| made.round.side(1), &|made| made.round.side(2), &|made| {
+                made.round.side(3);
+            }];
+        for threads in 2..=THREADS {
+            let set_up = |round| {
+                let seed = first + round;
+                // As many calls whoever makes them.
+                make(seed, Plan { threads, calls: 36 / threads, keys: 1 + (seed / 8 % 4) as u8, ..plan })
+            };
+            let rounds = number("DELTA_FIFO_HISTORIES", default).div_ceil(THREADS - 1);
+            race(rounds, set_up, &sides[..threads], |made| check(made, views, &tally));
+        }
+        let Tally { histories, calls, overlapping, verdicts, undecided } = &tally;
+        println!(
+            "{} histories of {} calls, {} overlapping, in {:?}: {} verdicts, {} undecided",
+            histories.get(),
+            calls.get(),
+            overlapping.get(),
+            start.elapsed(),
+            verdicts.get(),
+            undecided.get(),
+        );
+        assert!(undecided.get() * 100 <= verdicts.get(), "too many are undecided");
+    }
+
+    fn contents<F: Family>() {
+        histories::<F>(600, CONTENTS);
+    }
+
+    fn line<F: Family>() {
+        histories::<F>(400, LINE);
+    }
+
+    fn known<F: Family>() {
+        histories::<F>(900, KNOWN);
+    }
+
+    for_each_queue!(contents, line, known);
+}
+
+/// On threads inside shuttle, which decides who has the next turn: at each call of the clock, in the queue's own steps, and
+/// where it hashes and compares keys. The mutex queue's lock is not shuttle's.
 #[cfg(delta_fifo_shuttle)]
 mod inside_shuttle {
+    use shuttle::scheduler::RandomScheduler;
+
     use super::*;
     use common::ShardedQueues;
 
     /// Schedules of each plan.
     const SCHEDULES: usize = 20;
 
-    fn histories(plan: Plan, views: fn(u8) -> Vec<View>) {
+    fn histories((plan, views): (Plan, Views)) {
         let first = number("DELTA_FIFO_STRESS_SEED", 0);
         for seed in first..first + number("DELTA_FIFO_HISTORIES", 400).div_ceil(SCHEDULES) {
             let (threads, keys) = (2 + seed % 3, 1 + (seed / 8 % 4) as u8);
@@ -161,22 +177,25 @@ mod inside_shuttle {
                 made.round.run_sides();
                 check(made, views, &Tally::default());
             };
-            shuttle::check_random(body, SCHEDULES);
+            // The search runs in there too.
+            let mut config = shuttle::Config::new();
+            config.stack_size = 1 << 20;
+            shuttle::Runner::new(RandomScheduler::new(SCHEDULES), config).run(body);
         }
     }
 
     #[test]
     fn contents() {
-        histories(Plan { lists: 2, reads: 2, ..PLAN }, |keys| (0..keys).map(View::Contents).collect());
+        histories(CONTENTS);
     }
 
     #[test]
     fn line() {
-        histories(Plan { reads: 0, ..PLAN }, |_| vec![View::Line]);
+        histories(LINE);
     }
 
     #[test]
     fn known() {
-        histories(Plan { reads: 5, ends: 3, ..PLAN }, |_| vec![View::Known]);
+        histories(KNOWN);
     }
 }
