@@ -122,8 +122,7 @@ impl<K: Hash + Eq, V, S> Drop for Popping<'_, K, V, S> {
             return;
         }
         if planted("a pop that panics keeps what it took") {
-            std::mem::take(&mut self.batch).into_iter().for_each(std::mem::forget);
-            return std::mem::forget(self.taken.take());
+            return std::mem::take(&mut self.batch).into_iter().for_each(std::mem::forget);
         }
         let guard = epoch::pin();
         // In the order of the line: before what stands there.

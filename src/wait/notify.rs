@@ -189,7 +189,6 @@ impl Waiters {
         pause_point("notify: woken");
         let cell = pinned.0;
         if planted("a pin is forgotten") {
-            std::mem::forget(pinned);
             return woken;
         }
         let departure = pinned.unpin();
