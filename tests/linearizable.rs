@@ -142,15 +142,15 @@ mod on_threads {
     }
 
     fn contents<F: Family>() {
-        histories::<F>(600, CONTENTS);
+        histories::<F>(1200, CONTENTS);
     }
 
     fn line<F: Family>() {
-        histories::<F>(400, LINE);
+        histories::<F>(600, LINE);
     }
 
     fn known<F: Family>() {
-        histories::<F>(900, KNOWN);
+        histories::<F>(1500, KNOWN);
     }
 
     for_each_queue!(contents, line, known);
