@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use crate::delay::Timer;
+use crate::sync::now;
 
 /// Wakes all who sleep. They look for themselves what is due, and arm the next alarm if they sleep again.
 pub(crate) type Wake = dyn Fn() + Send + Sync;
@@ -54,7 +55,7 @@ impl Alarm {
     pub(crate) fn arm(&self, at: Instant) -> io::Result<()> {
         let mut armed = self.clock.armed();
         // One that should have rung by now may have been lost: then it does not count.
-        if armed.next.is_some_and(|next| next <= at && next > Instant::now()) {
+        if armed.next.is_some_and(|next| next <= at && next > now()) {
             return Ok(());
         }
         armed.next = Some(at);
@@ -65,6 +66,9 @@ impl Alarm {
             timer.wake_at(at, Box::new(move || clock.ring(at)));
             disarm.done = true;
             return Ok(());
+        }
+        if cfg!(delta_fifo_shuttle) {
+            unreachable!("scenarios bring their own timer");
         }
         if !armed.has_thread {
             let clock = Arc::clone(&self.clock);
@@ -121,7 +125,7 @@ impl Clock {
     fn run(&self) {
         let mut armed = self.armed();
         while !armed.stopped {
-            let wait = armed.next.map(|next| next.saturating_duration_since(Instant::now()));
+            let wait = armed.next.map(|next| next.saturating_duration_since(now()));
             armed = match (armed.next, wait) {
                 (Some(next), Some(wait)) if wait.is_zero() => {
                     drop(armed);
@@ -141,7 +145,7 @@ impl Clock {
     }
 }
 
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;

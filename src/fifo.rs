@@ -40,7 +40,7 @@ mod resync;
 mod shard;
 mod snapshots;
 mod store;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 mod undo;
 mod version;

@@ -89,7 +89,7 @@ mod segment;
 mod around;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 use std::num::NonZeroU64;
@@ -119,13 +119,13 @@ impl Handle {
 }
 
 /// Cells of a segment: as many as make it fill a chunk of the slab.
-pub(crate) const CELLS: usize = if cfg!(delta_fifo_loom) { 4 } else { 974 };
+pub(crate) const CELLS: usize = if crate::sync::CHECKED { 4 } else { 974 };
 
 /// The same of a line in which there is little at most times: six to a chunk.
-pub(crate) const FEW: usize = if cfg!(delta_fifo_loom) { 4 } else { 126 };
+pub(crate) const FEW: usize = if crate::sync::CHECKED { 4 } else { 126 };
 
 /// How often a pop looks at a cell that is reserved but empty before it poisons it.
-const PATIENCE: u32 = if cfg!(delta_fifo_loom) {
+const PATIENCE: u32 = if crate::sync::CHECKED {
     0
 } else if cfg!(test) {
     1

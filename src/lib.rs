@@ -54,6 +54,9 @@ mod queue;
 mod raw;
 mod replace;
 mod resolve;
+#[cfg(delta_fifo_shuttle)]
+#[doc(hidden)]
+pub mod scheduled;
 mod scopes;
 mod slab;
 #[cfg(feature = "async")]

@@ -35,13 +35,13 @@
 #![expect(unsafe_code, reason = "a reference is a pointer to its cell")]
 
 mod cell;
-#[cfg(delta_fifo_loom)]
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
 mod grave;
 mod pool;
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 use std::fmt;

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::sync::thread_local;
+
 thread_local! {
     /// Borrowed leases that this thread popped, of all queues, and that were not ended by it. Ended by another thread
     /// they still count, so this only says when there is nothing to look for.
@@ -11,19 +13,19 @@ thread_local! {
 
 /// This thread has popped a borrowed lease, or more.
 pub(crate) fn note_popped(leases: usize) {
-    OWN_LEASES.set(OWN_LEASES.get() + leases);
+    OWN_LEASES.with(|own| own.set(own.get() + leases));
 }
 
 /// A lease that `thread` popped has ended, or is borrowed no more.
 pub(crate) fn note_ended(thread: u32) {
     if thread == current_thread() {
-        OWN_LEASES.set(OWN_LEASES.get().saturating_sub(1));
+        OWN_LEASES.with(|own| own.set(own.get().saturating_sub(1)));
     }
 }
 
 /// Whether this thread may hold a borrowed lease.
 pub(crate) fn may_hold_leases() -> bool {
-    OWN_LEASES.get() > 0
+    OWN_LEASES.with(Cell::get) > 0
 }
 
 /// A number for the calling thread: never 0, below 2^31, and of no other thread until there have been so many.

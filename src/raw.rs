@@ -12,6 +12,7 @@ use crate::error::{
 };
 use crate::lease::Outcome;
 use crate::replace::{Upsert, Version};
+use crate::sync::now;
 
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ pub enum Deadline {
 
 impl Deadline {
     pub fn after(timeout: Duration) -> Self {
-        Instant::now().checked_add(timeout).map_or(Deadline::Never, Deadline::At)
+        now().checked_add(timeout).map_or(Deadline::Never, Deadline::At)
     }
 
     /// The earlier of the two.

@@ -42,7 +42,7 @@ mod chunk;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
 mod rows;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 use std::alloc::{Layout, handle_alloc_error};

@@ -1,9 +1,10 @@
 //! The only door to atomics, fences, cells, locks, ordered maps, threads, parking, spinning and the
 //! epoch collector.
 //!
-//! Two backends stand behind the same names: std with crossbeam's epochs, and under `cfg(delta_fifo_loom)` the model
-//! checker's primitives with a stand-in for the collector. Concurrent code of this crate takes everything from here,
-//! so that a model sees every step of it.
+//! Three backends stand behind the same names: std with crossbeam's epochs; and, with stand-ins for the collector and the
+//! ordered map, the model checker's primitives under `cfg(delta_fifo_loom)` and the scheduler's under
+//! `cfg(delta_fifo_shuttle)`. Concurrent code of this crate takes everything from here, so that a checker sees every step
+//! of it.
 //!
 //! Rules for code that models check: payloads sit in this module's `UnsafeCell`; a total order comes from `fence` and
 //! never from a `SeqCst` access (loom takes those for `AcqRel`); memory that is freed carries a `Canary` and ends by
@@ -14,20 +15,32 @@
 #[cfg(delta_fifo_loom)]
 #[path = "sync/checked.rs"]
 mod backend;
-#[cfg(not(delta_fifo_loom))]
+#[cfg(delta_fifo_shuttle)]
+#[path = "sync/scheduled.rs"]
+mod backend;
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
 #[path = "sync/native.rs"]
 mod backend;
 
 pub(crate) use backend::*;
 
-#[cfg(delta_fifo_loom)]
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
+mod standin;
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
+pub(crate) use standin::*;
+
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
 #[path = "sync/map_checked.rs"]
 pub(crate) mod map;
-#[cfg(not(delta_fifo_loom))]
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
 #[path = "sync/map_native.rs"]
 pub(crate) mod map;
 
 pub(crate) mod width;
+
+/// Whether a checker runs this: then capacities and steps are small, so that few keys reach every edge, and nothing is done
+/// for speed alone.
+pub(crate) const CHECKED: bool = cfg!(any(delta_fifo_loom, delta_fifo_shuttle));
 
 /// A value alone on its cache lines: 128 bytes, since x86 fetches lines in pairs and some ARM cores have long ones.
 #[derive(Debug, Default)]

@@ -100,14 +100,14 @@ mod resize;
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::Ordering::{self, Acquire, Relaxed};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::epoch::Guard;
-use crate::sync::{Arc, pause_point, planted, prefetch, weaken};
+use crate::sync::{Arc, CHECKED, pause_point, planted, prefetch, weaken};
 
 use directory::Directory;
 use extent::Extent;
@@ -129,7 +129,7 @@ pub(crate) trait Links {
 }
 
 /// An insert that passed more nodes than this asks whether the table has become too small.
-const LONG: usize = if cfg!(delta_fifo_loom) { 0 } else { 2 };
+const LONG: usize = if CHECKED { 0 } else { 2 };
 
 /// Where a walk goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

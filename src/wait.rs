@@ -70,12 +70,9 @@
 //! the tail. Two things come first: a waiter that has not gone to sleep yet takes what it finds; and a registered
 //! waiter that is still spinning is claimed before sleepers, since that costs no wake, 16 times in a row at most.
 
-#[cfg(not(delta_fifo_loom))]
-use std::time::Instant;
-
 use crate::raw::Deadline;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{CachePadded, pause_point, planted, thread};
+use crate::sync::{CHECKED, CachePadded, pause_point, planted, thread};
 use cell::{Cell, Handle};
 use place::Place;
 pub(crate) use place::WaitFor;
@@ -90,7 +87,7 @@ mod notify;
 mod place;
 mod registry;
 mod spin;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 mod word;
 
@@ -123,7 +120,7 @@ impl Waiters {
     }
 
     /// Whether somebody sleeps, and does not spin.
-    #[cfg(all(test, not(delta_fifo_loom)))]
+    #[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
     pub(crate) fn has_sleeping(&self) -> bool {
         self.registry.cells().any(|cell| cell.peek().state() == State::Waiting)
     }
@@ -192,8 +189,8 @@ impl Waiters {
     /// Before a sleep, which will cost somebody a wake-up: lets go first whoever may be waiting for this processor to bring
     /// the very item. A thread that has been woken often stands in the way of the one that woke it.
     fn give_way<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        if cfg!(delta_fifo_loom) {
-            return None; // a model has no processors
+        if CHECKED {
+            return None; // a checker has no processors
         }
         (0..YIELDS).find_map(|_| {
             thread::yield_now();
@@ -229,7 +226,7 @@ fn park(deadline: Deadline) -> bool {
         Deadline::At(_) => unreachable!("models bring their own time"),
         #[cfg(not(delta_fifo_loom))]
         Deadline::At(at) => {
-            let left = at.saturating_duration_since(Instant::now());
+            let left = at.saturating_duration_since(crate::sync::now());
             if left.is_zero() {
                 return false;
             }

@@ -143,7 +143,7 @@ impl Hasher for Identity {
     }
 }
 
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests {
     use super::*;
 

@@ -16,7 +16,7 @@ use crate::resolve::Before;
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{Arc, pause_point, planted};
+use crate::sync::{Arc, CHECKED, pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{self, Facts};
@@ -33,7 +33,7 @@ use super::word::{Newest, State, Word};
 pub(super) const SEAL_POLL: Duration = Duration::from_micros(200);
 
 /// How often a close looks whether its seal is there already.
-const HASTE: usize = if cfg!(delta_fifo_loom) { 1 } else { 64 };
+const HASTE: usize = if CHECKED { 1 } else { 64 };
 
 #[derive(Debug)]
 pub(super) struct Closing {
@@ -83,7 +83,7 @@ impl Closing {
                 return true;
             }
             epoch::pin().flush();
-            if look < HASTE / 2 {
+            if 2 * look < HASTE {
                 crate::sync::thread::yield_now();
             } else {
                 crate::sync::thread::sleep(SEAL_POLL);

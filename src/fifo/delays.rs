@@ -19,11 +19,11 @@ use crate::key_queue::Handle;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::map::Map;
-use crate::sync::{pause_point, planted};
+use crate::sync::{now, pause_point, planted};
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 /// Nanoseconds since the origin, then the handle.
@@ -38,7 +38,7 @@ pub(crate) struct Delays {
 impl std::fmt::Debug for Delays {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Delays")
-            .field("now", &self.stamp(Instant::now()))
+            .field("now", &self.stamp(now()))
             .field("first", &self.places.first())
             .field("len", &self.len)
             .finish()
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Delays {
 
 impl Delays {
     pub(crate) fn new() -> Self {
-        Delays { origin: Instant::now(), len: AtomicUsize::new(0), places: Map::new() }
+        Delays { origin: now(), len: AtomicUsize::new(0), places: Map::new() }
     }
 
     /// `handle` is due at `until`, or now if that was before this queue. It must not be in here for the same time.

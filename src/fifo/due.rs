@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::sync::epoch::Guard;
-use crate::sync::{pause_point, planted};
+use crate::sync::{now, pause_point, planted};
 
 use super::DeltaFifo;
 use super::lines::At;
@@ -24,8 +24,8 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         if self.delays.earliest().is_none() {
             return;
         }
-        let now = Instant::now();
-        while let Some(handle) = self.delays.pop_due(now) {
+        let moment = now();
+        while let Some(handle) = self.delays.pop_due(moment) {
             self.promote_one(At::of(handle), guard);
         }
     }

@@ -15,7 +15,7 @@ use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{fence_after_rmw, pause_point, planted};
+use crate::sync::{fence_after_rmw, now, pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{Facts, Shown};
@@ -299,6 +299,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 /// A delay that no clock can count ends in a century.
 fn from_now(delay: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let now = Instant::now();
-    now.checked_add(delay).unwrap_or(now + CENTURY)
+    let moment = now();
+    moment.checked_add(delay).unwrap_or(moment + CENTURY)
 }

@@ -16,12 +16,12 @@
 use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
-use crate::sync::{Arc, CachePadded, pause_point, planted, weaken};
+use crate::sync::{Arc, CHECKED, CachePadded, pause_point, planted, weaken};
 
 use super::panics::Panics;
 
 /// So many slots go through one grace period together.
-const BATCH: u32 = if cfg!(delta_fifo_loom) { 1 } else { 64 };
+const BATCH: u32 = if CHECKED { 1 } else { 64 };
 
 const IDLE: u32 = 0;
 const CLAIMED: u32 = 1;

@@ -32,7 +32,7 @@ use crate::sync::{Mutex, MutexGuard, pause_point, planted, weaken};
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 /// In the word of the newest number: somebody has read it.

@@ -13,7 +13,7 @@ use crate::raw::HeldLease;
 use crate::resolve::Before;
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch;
-use crate::sync::{fence_after_rmw, pause_point, planted};
+use crate::sync::{CHECKED, fence_after_rmw, pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{Chain, Shown};
@@ -336,7 +336,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// What the next pops will need is brought near.
     fn look_ahead(&self) {
-        if !cfg!(delta_fifo_loom) {
+        if !CHECKED {
             self.lines.glance(FAR).into_iter().for_each(|at| self.bring_entry(at));
             self.lines.glance(NEAR).into_iter().for_each(|at| self.bring_objects(at));
         }
@@ -348,7 +348,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 
     /// What the entry leads to, which should be near itself.
     fn bring_objects(&self, at: At) {
-        if cfg!(delta_fifo_loom) {
+        if CHECKED {
             return;
         }
         let shard = &self.core.shards[at.shard];

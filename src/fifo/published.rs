@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwapOption, Guard};
 
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::now;
 
 use super::known::FifoSnapshot;
 
@@ -46,7 +47,7 @@ impl<K, V, S> std::fmt::Debug for Published<K, V, S> {
 
 impl<K, V, S> Publishing<K, V, S> {
     pub(super) fn new(every: Duration) -> Self {
-        Publishing { latest: ArcSwapOption::empty(), every, start: Instant::now(), tried: AtomicU64::new(0) }
+        Publishing { latest: ArcSwapOption::empty(), every, start: now(), tried: AtomicU64::new(0) }
     }
 
     /// The published one. `newest`: the latest epoch in which anything has changed; `take` takes a new one.
@@ -69,7 +70,7 @@ impl<K, V, S> Publishing<K, V, S> {
 
     /// B3.
     fn is_my_turn(&self) -> bool {
-        let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX - 1) + 1;
+        let now = u64::try_from((now() - self.start).as_nanos()).unwrap_or(u64::MAX - 1) + 1;
         // Relaxed, both: only the time matters.
         let tried = self.tried.load(Ordering::Relaxed);
         let is_due = u128::from(now.saturating_sub(tried)) >= self.every.as_nanos();

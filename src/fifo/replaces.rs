@@ -45,7 +45,7 @@ use super::first::{First, State};
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
-#[cfg(all(test, not(delta_fifo_loom)))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests;
 
 /// Whether somebody may have waited for this: the caller then notifies.

@@ -8,7 +8,7 @@ use crate::slab::Index;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::epoch::{self, Guard};
 use crate::sync::hint::spin_loop;
-use crate::sync::{CachePadded, planted};
+use crate::sync::{CHECKED, CachePadded, planted};
 use crate::table::{Position, Table};
 
 use super::Objects;
@@ -56,14 +56,14 @@ pub(super) struct Changed;
 impl<K: Hash + Eq, V> Shard<K, V> {
     /// Brings near where the search for a key's entry begins.
     pub(super) fn prefetch_bucket(&self, hash: u64) {
-        if !cfg!(delta_fifo_loom) {
+        if !CHECKED {
             self.table.prefetch_bucket(hash);
         }
     }
 
     /// Brings near where the entry of a key probably is, once the bucket is.
     pub(super) fn prefetch_entry(&self, hash: u64, guard: &Guard) {
-        if !cfg!(delta_fifo_loom) {
+        if !CHECKED {
             self.table.prefetch_node(self.entries.slots(), hash, guard);
         }
     }

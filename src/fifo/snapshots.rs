@@ -4,7 +4,7 @@ use crate::delta::Object;
 use crate::slab::Index;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{pause_point, planted};
+use crate::sync::{CHECKED, pause_point, planted};
 
 use super::core::Core;
 use super::epochs::Moment;
@@ -14,10 +14,10 @@ use super::panics::Panics;
 use super::version::Keep;
 
 /// So many versions are looked at in one go.
-const STEPS: usize = if cfg!(delta_fifo_loom) { 1 } else { 16 };
+const STEPS: usize = if CHECKED { 1 } else { 16 };
 
 /// The end of a snapshot looks at so many itself.
-const FIRST_STEPS: usize = if cfg!(delta_fifo_loom) { 4 } else { 256 };
+const FIRST_STEPS: usize = if CHECKED { 4 } else { 256 };
 
 impl<K, V> Core<K, V> {
     pub(super) fn begin_snapshot(&self) -> Moment {

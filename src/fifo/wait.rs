@@ -8,7 +8,7 @@ use crate::error::{Closed, ErrorEvent, PopTimeoutError, WaitError};
 use crate::owner;
 use crate::raw::{Awaited, Deadline};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::planted;
+use crate::sync::{now, planted};
 
 use super::DeltaFifo;
 use super::close::SEAL_POLL;
@@ -70,7 +70,7 @@ where
     fn is_over(&self, deadline: Deadline) -> bool {
         match deadline {
             Deadline::Now => true,
-            Deadline::At(at) => at <= Instant::now(),
+            Deadline::At(at) => at <= now(),
             Deadline::Never => false,
         }
     }
@@ -78,7 +78,7 @@ where
     /// How long a consumer may sleep: a delay may end, or a seal come, for which nobody wakes it.
     fn sleep_until(&self, deadline: Deadline) -> Deadline {
         let sealing = self.core.closing.is_sealing();
-        let poll = sealing.then(|| Instant::now() + SEAL_POLL);
+        let poll = sealing.then(|| now() + SEAL_POLL);
         let until = deadline.or_at(self.delays.earliest());
         until.or_at(poll)
     }
@@ -172,7 +172,7 @@ where
     /// Being drained needs the seal, for which nobody wakes anybody.
     fn seal_poll(&self, awaited: Awaited) -> Option<Instant> {
         let waits = awaited == Awaited::Drained && self.core.closing.is_sealing();
-        waits.then(|| Instant::now() + SEAL_POLL)
+        waits.then(|| now() + SEAL_POLL)
     }
 
     pub(super) async fn wait_async_for(&self, awaited: Awaited) -> Result<(), Closed> {

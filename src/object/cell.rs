@@ -10,7 +10,7 @@ use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::cell::UnsafeCell;
-use crate::sync::{Canary, acquire_fence, bury, pause_point, planted, weaken};
+use crate::sync::{Canary, acquire_fence, pause_point, planted, weaken};
 use crate::table::{Links, Node};
 
 use super::Head;
@@ -293,13 +293,13 @@ pub(super) fn alone<T, H: Head>(value: T) -> NonNull<Cell<T, H>> {
     let alone = Box::leak(Box::<Alone<T, H>>::new_uninit()).as_mut_ptr();
     // SAFETY: it points to memory of this layout that nobody else knows. Every field is written, one by one, since in builds
     // that do not optimise each struct which a big value passes through is a copy on the stack; but for the value's cell,
-    // which is `MaybeUninit` and nothing more, if it is not loom's.
+    // which is `MaybeUninit` and nothing more, if it is not a checker's.
     unsafe {
         let cell = &raw mut (*alone).cell;
         (&raw mut (*cell).refs).write(AtomicU32::new(1));
         (&raw mut (*cell).link).write(AtomicU32::new(0));
         (&raw mut (*cell).head).write(head);
-        #[cfg(delta_fifo_loom)]
+        #[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
         (&raw mut (*cell).value).write(UnsafeCell::new(MaybeUninit::uninit()));
         (&raw mut (*alone).canary).write(Canary::new());
         (*cell).change_place(|place| place.alone = true);
@@ -315,7 +315,8 @@ pub(super) unsafe fn free_alone<T, H: Head>(cell: NonNull<Cell<T, H>>) {
     // SAFETY: the caller's promise; the cast undoes the one in `alone`.
     let alone = unsafe { Box::from_raw(cell.cast::<Alone<T, H>>().as_ptr()) };
     alone.canary.touch();
-    #[cfg(delta_fifo_loom)]
-    let alone = super::grave::Grave::new(alone, |alone| &alone.canary);
-    bury(alone);
+    #[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
+    super::grave::bury_box(alone, |alone| &alone.canary);
+    #[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
+    drop(alone);
 }

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use crate::slab::{Index, Slab};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{CachePadded, Canary, bury, pause_point, planted, prefetch_all, weaken};
+use crate::sync::{CachePadded, Canary, pause_point, planted, prefetch_all, weaken};
 
 use super::cell::Cell;
 use super::{Bare, Head, Lent, Shared};
@@ -80,9 +80,10 @@ impl<T, H: Head> Home<T, H> {
     unsafe fn free(this: NonNull<Self>) {
         // SAFETY: the caller's promise; it was a box in `Pool::new`.
         let home = unsafe { Box::from_raw(this.as_ptr()) };
-        #[cfg(delta_fifo_loom)]
-        let home = super::grave::Grave::new(home, |home| &home.canary);
-        bury(home);
+        #[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
+        super::grave::bury_box(home, |home| &home.canary);
+        #[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
+        drop(home);
     }
 
     /// Puts a chain of dead cells on the stack.
@@ -275,7 +276,7 @@ impl<T, H: Head> Pool<T, H> {
         (self.home().dead.load(Relaxed) >> 32) as u32
     }
 
-    #[cfg(all(test, not(delta_fifo_loom)))]
+    #[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
     pub(super) fn home_allocated(&self) -> u32 {
         self.home().slab.allocated()
     }

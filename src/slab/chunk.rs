@@ -38,7 +38,7 @@ impl<T> Chunk<T> {
     pub(super) const SLOTS: u32 = {
         let room = BYTES.saturating_sub(Self::OFFSET) / size_of::<T>();
         match room {
-            _ if cfg!(delta_fifo_loom) => 2,
+            _ if crate::sync::CHECKED => 2,
             0 => 1,
             room => room as u32,
         }

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "the directory consists of pointers to memory that lives as long as it does")]
 
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -10,10 +11,10 @@ use super::Index;
 use super::chunk::Chunk;
 use crate::sync::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{pause_point, planted, weaken};
+use crate::sync::{CHECKED, pause_point, planted, weaken};
 
 /// Places of the first row.
-pub(super) const ROW: u32 = if cfg!(delta_fifo_loom) { 1 } else { 32 };
+pub(super) const ROW: u32 = if CHECKED { 1 } else { 32 };
 /// A power of two, so that a mask bounds the number of a row.
 const ROWS: usize = if cfg!(delta_fifo_loom) { 4 } else { 32 };
 
@@ -184,7 +185,7 @@ fn never_made() -> ! {
 }
 
 /// So many places that lead nowhere. Zeroed pages from the system, so a long row costs no time.
-#[cfg(not(delta_fifo_loom))]
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
 fn new_row<T>(places: usize) -> *mut Place<T> {
     let layout = Layout::array::<Place<T>>(places).expect("a row is less than half of the memory");
     // SAFETY: the layout is not empty: each row has places.
@@ -196,7 +197,7 @@ fn new_row<T>(places: usize) -> *mut Place<T> {
     row
 }
 
-#[cfg(delta_fifo_loom)]
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
 fn new_row<T>(places: usize) -> *mut Place<T> {
     let row: Box<[Place<T>]> = (0..places).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
     Box::into_raw(row).cast()

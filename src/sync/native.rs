@@ -1,6 +1,13 @@
-//! The backend of every build but the models'.
+//! The backend of every build but the checkers'.
 
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
+pub(crate) use std::thread_local;
+
+/// The time.
+#[inline(always)]
+pub(crate) fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
 
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{
@@ -40,7 +47,7 @@ pub(crate) mod thread {
     pub(crate) use std::thread::{Thread, current, park, park_timeout, sleep, spawn, yield_now};
 }
 
-/// Sings under loom only: see its twin there.
+/// Sings for checkers only: see its twin there.
 #[derive(Debug)]
 pub(crate) struct Canary;
 

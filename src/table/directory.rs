@@ -16,10 +16,10 @@ use super::link::Link;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32};
 use crate::sync::epoch::Guard;
-use crate::sync::{Canary, bury_all, pause_point, planted, prefetch_place};
+use crate::sync::{CHECKED, Canary, bury_all, pause_point, planted, prefetch_place};
 
 /// Buckets of the first array, and of a new table. A power of two, at least 2.
-pub(super) const FIRST: u32 = if cfg!(delta_fifo_loom) { 2 } else { 8 };
+pub(super) const FIRST: u32 = if CHECKED { 2 } else { 8 };
 /// Enough for the numbers that a link has room for; fewer where a model creates them all.
 const ARRAYS: usize = if cfg!(delta_fifo_loom) { 3 } else { 26 };
 /// The most buckets there can be.
@@ -31,7 +31,7 @@ struct Bucket {
     canary: Canary,
 }
 
-#[cfg(delta_fifo_loom)]
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
 impl crate::sync::Mortal for Bucket {
     fn canary(&self) -> &Canary {
         &self.canary
@@ -178,7 +178,7 @@ fn fresh(length: usize) -> Box<[Bucket]> {
 }
 
 /// Memory that is zero already: a big array costs nothing until its buckets are used.
-#[cfg(not(delta_fifo_loom))]
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
 fn zeroed(length: usize) -> Option<Box<[Bucket]>> {
     let layout = std::alloc::Layout::array::<Bucket>(length).ok()?;
     // SAFETY: `length` is not 0, as no array is empty, and a bucket has a size.
@@ -192,7 +192,7 @@ fn zeroed(length: usize) -> Option<Box<[Bucket]>> {
 }
 
 /// A model's atomics are no plain memory.
-#[cfg(delta_fifo_loom)]
+#[cfg(any(delta_fifo_loom, delta_fifo_shuttle))]
 fn zeroed(length: usize) -> Option<Box<[Bucket]>> {
     Some(fresh(length))
 }

@@ -7,13 +7,13 @@ use super::{Node, Table};
 use crate::slab::Slab;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::epoch::Guard;
-use crate::sync::{Arc, pause_point, planted, weaken};
+use crate::sync::{Arc, CHECKED, pause_point, planted, weaken};
 
 /// A table with this many buckets for a node, or more, shrinks. It grows at fewer than one, so half of them is enough for long.
 const SPARSE: usize = 8;
 
 /// One call unlinks so many buckets at most.
-const STEP: u32 = if cfg!(delta_fifo_loom) { 1 } else { 64 };
+const STEP: u32 = if CHECKED { 1 } else { 64 };
 
 impl Table {
     /// Goes on with the shrinking that is under way, or begins one, if there are few nodes for so many buckets. Does a bounded

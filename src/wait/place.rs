@@ -3,14 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use super::Waiters;
 use super::cell::{Cell, Handle};
 use super::notify::contain;
 use super::spin::Spinner;
 use super::word::State;
-use crate::sync::{pause_point, planted};
+use crate::sync::{now, pause_point, planted};
 
 /// A registered waiter.
 pub(super) struct Place<'a> {
@@ -29,13 +28,13 @@ impl<'a> Place<'a> {
             }
             pause_point("wait: asleep after a spin");
         }
-        let began = Instant::now();
+        let began = now();
         while !self.cell.is_notified() {
             if !park() {
                 return false;
             }
         }
-        self.waiters.spin.slept(began.elapsed());
+        self.waiters.spin.slept(now() - began);
         true
     }
 

@@ -3,11 +3,12 @@
 use std::ptr;
 
 use super::cell::Cell;
+use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::weaken;
 
 /// Cells in the first segment.
-pub(super) const FIRST: usize = if cfg!(delta_fifo_loom) { 2 } else { 8 };
+pub(super) const FIRST: usize = if CHECKED { 2 } else { 8 };
 /// Each is twice as long as the one before: enough for 2^28 waiters at once.
 const SEGMENTS: usize = if cfg!(delta_fifo_loom) { 3 } else { 26 };
 

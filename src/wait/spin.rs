@@ -5,11 +5,11 @@
 //! sleeps, because whoever would end it needs the processor: a spin in vain makes the next waits sleep at once, twice
 //! as many each time. What is learned is only ever a hint: every interleaving is right with any value of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::hint::spin_loop;
+use crate::sync::{CachePadded, now};
 
 /// No spin is longer.
 const LONGEST: u32 = 40_000;
@@ -90,13 +90,13 @@ impl Spin {
 impl Spinner<'_> {
     /// Asks until the answer is something or the time is up.
     pub(super) fn until<T>(self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-        let started = Instant::now();
+        let started = now();
         let budget = Duration::from_nanos(self.budget.into());
         let mut pauses = 1;
         loop {
             for _ in 0..4 {
                 if let Some(answer) = ask() {
-                    let took = started.elapsed().as_nanos().min(LONGEST.into()) as u32;
+                    let took = (now() - started).as_nanos().min(LONGEST.into()) as u32;
                     // Towards twice the time that was needed.
                     self.spin.learn(|learned| learned - learned / 8 + (2 * took + 2 * SHORTEST) / 8);
                     let vain = self.spin.vain.load(Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Spinner<'_> {
                     spin_loop();
                 }
             }
-            if started.elapsed() >= budget {
+            if now() - started >= budget {
                 self.spin.learn(|learned| learned - learned / 4);
                 let vain = self.spin.vain.load(Ordering::Relaxed);
                 self.spin.muted.store(vain, Ordering::Relaxed);
@@ -131,6 +131,9 @@ impl Drop for Spinner<'_> {
 fn processors() -> usize {
     if cfg!(delta_fifo_loom) {
         return 1; // a model has no time to spin
+    }
+    if cfg!(delta_fifo_shuttle) {
+        return 2; // one spins
     }
     // Not a `OnceLock`, whose initializer others would wait for. std's atomic, since loom's live in one execution.
     static PROCESSORS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);

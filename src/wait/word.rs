@@ -114,8 +114,7 @@ impl std::fmt::Debug for Word {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(delta_fifo_loom))]
+#[cfg(all(test, not(any(delta_fifo_loom, delta_fifo_shuttle))))]
 mod tests {
     use super::*;
 
