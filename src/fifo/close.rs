@@ -92,15 +92,25 @@ impl Closing {
         self.is_sealed()
     }
 
-    fn count(&self, keys: u64, deltas: usize) {
-        // Relaxed, both: only the counts matter.
-        self.keys.fetch_add(keys, Ordering::Relaxed);
+    /// A key, and what was pending of it.
+    fn count(&self, deltas: usize) {
+        let early = planted("a key is counted before its deltas");
+        if early {
+            self.keys.fetch_add(1, Ordering::Relaxed);
+        }
+        // Relaxed: published by what follows.
         self.deltas.fetch_add(deltas as u64, Ordering::Relaxed);
+        if !early {
+            // Release: pairs with `discarded` (Acquire): no key is counted without its deltas.
+            self.keys.fetch_add(1, Ordering::Release);
+        }
     }
 
     fn discarded(&self) -> Discarded {
-        // Relaxed, both: as far as it got.
-        Discarded { keys: self.keys.load(Ordering::Relaxed), deltas: self.deltas.load(Ordering::Relaxed) }
+        // Acquire: pairs with `count` (Release).
+        let keys = self.keys.load(Ordering::Acquire);
+        // Relaxed: as far as it got.
+        Discarded { keys, deltas: self.deltas.load(Ordering::Relaxed) }
     }
 }
 
@@ -230,7 +240,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             self.tell(self.core.replaces.fail(&given_back.debts));
         }
         self.tell(self.core.replaces.fail(&debts));
-        self.core.closing.count(1, deltas);
+        self.core.closing.count(deltas);
         Thrown { _merged: merged, _facts: facts, _given_back: given_back, _left: None, _dirty: None }
     }
 
@@ -242,7 +252,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let entry = self.entry_of_lease(&held);
         // Relaxed: only this thread writes it while the key is leased.
         self.marks.lose(entry.cold().since.load(Ordering::Relaxed));
-        self.core.closing.count(1, held.deltas.len());
+        self.core.closing.count(held.deltas.len());
         let Held { shard, tenure, deltas, previous, .. } = held;
         let dirty = self.retire_thrown(shard as usize, tenure);
         self.tell(Progress::MADE);
