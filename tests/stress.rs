@@ -8,13 +8,11 @@ mod common;
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
-use delta_fifo::{Completion, DeltaQueue, OwnedLease, TryPopError};
-
-use common::{Family, LONG, Random, for_each_queue};
+use common::{Family, for_each_queue};
 
 #[path = "stress/chain.rs"]
 mod chain;
@@ -26,6 +24,8 @@ mod consume;
 mod produce;
 #[path = "stress/record.rs"]
 mod record;
+#[path = "stress/round.rs"]
+mod round;
 #[path = "stress/shape.rs"]
 mod shape;
 #[path = "stress/watchdog.rs"]
@@ -33,149 +33,10 @@ mod watchdog;
 #[path = "stress/worker.rs"]
 mod worker;
 
-use record::{Log, Seen, Turn};
-use shape::{Key, Object, Plan, Shape, Store, Tally, Variant};
-use watchdog::{Board, Doing};
+use round::{Queue, Role, Round, check_round, oversee};
+use shape::{Shape, Variant};
+use watchdog::Doing;
 use worker::Worker;
-
-type Queue<F> = <F as Family>::Queue<Key, Object>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Producer,
-    Consumer,
-    Replacer,
-    Resyncer,
-    Marker,
-    Looker,
-    /// Something else at every step.
-    Mixed,
-}
-
-struct Round<F: Family> {
-    queue: Arc<Queue<F>>,
-    shape: Shape,
-    plan: Plan,
-    seed: u64,
-    roles: Vec<Role>,
-    clock: AtomicU64,
-    tally: Arc<Tally>,
-    store: Store,
-    /// Leases that change hands.
-    shelf: Mutex<Vec<(Turn, OwnedLease<Queue<F>>)>>,
-    log: Mutex<Log>,
-    board: Board,
-    /// Threads other than sleeping consumers that are not through.
-    busy: AtomicUsize,
-    running: AtomicUsize,
-    arrived: AtomicUsize,
-    over: AtomicBool,
-    failed: AtomicBool,
-}
-
-impl<F: Family> Round<F> {
-    fn new(shape: Shape, seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        (0..8).for_each(|_| _ = random.below(2));
-        let mut plan = Plan::new(&mut random);
-        let roles = roles(&shape, &mut plan, &mut random);
-        let (tally, store) = (Tally::new(), Store::default());
-        let sleepers =
-            if plan.blocking { roles.iter().filter(|&&role| role == Role::Consumer).count() } else { 0 };
-        Round {
-            queue: Arc::new(shape.build(&tally, &store)),
-            shape,
-            plan,
-            seed,
-            clock: AtomicU64::new(1),
-            tally,
-            store,
-            shelf: Mutex::default(),
-            log: Mutex::default(),
-            board: Board::new(shape.threads + 1),
-            busy: AtomicUsize::new(roles.len() - sleepers),
-            running: AtomicUsize::new(roles.len()),
-            roles,
-            arrived: AtomicUsize::new(0),
-            over: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-        }
-    }
-
-    fn now(&self) -> u64 {
-        self.clock.fetch_add(1, Ordering::SeqCst)
-    }
-
-    fn title(&self) -> String {
-        format!("seed {}, {:?}, {:?}, {:?}", self.seed, self.shape, self.plan, self.roles)
-    }
-
-    fn fail(&self) {
-        self.failed.store(true, Ordering::SeqCst);
-        // Nobody shall sleep any more.
-        self.queue.close_discard();
-        self.shelf.lock().unwrap().clear();
-    }
-}
-
-/// Each round has somebody who changes and somebody who consumes.
-fn roles(shape: &Shape, plan: &mut Plan, random: &mut Random) -> Vec<Role> {
-    use Role::{Consumer, Looker, Marker, Mixed, Producer, Replacer, Resyncer};
-    let first = [Producer, Mixed, Replacer][random.below(3) as usize];
-    let mut roles = vec![first, if plan.blocking || random.one_in(2) { Consumer } else { Mixed }];
-    while roles.len() < shape.threads {
-        let any = [
-            Producer, Producer, Producer, Consumer, Consumer, Consumer, Mixed, Replacer, Resyncer, Marker,
-            Looker,
-        ];
-        roles.push(any[random.below(any.len() as u64) as usize]);
-    }
-    roles
-}
-
-/// What the thread that runs the rounds does between two barriers.
-fn oversee<F: Family>(round: &Round<F>, first: Worker<'_, F>) {
-    let mut last = first;
-    last.doing(Doing::Nothing);
-    while round.busy.load(Ordering::SeqCst) > 0 {
-        thread::sleep(std::time::Duration::from_micros(50));
-    }
-    if round.failed.load(Ordering::SeqCst) {
-        return;
-    }
-    if round.plan.blocking {
-        last.rest(true);
-        round.queue.close();
-        // A consumer may wait for a key whose lease lies on the shelf.
-        while round.running.load(Ordering::SeqCst) > 0 {
-            last.end_from_shelf();
-            thread::yield_now();
-        }
-    }
-    last.finish();
-}
-
-fn check_round<F: Family>(round: Arc<Round<F>>) {
-    let mut last = Worker::new(&*round, round.shape.threads);
-    last.rest(false);
-    last.quiet();
-    last.finish();
-    check::everything(&round);
-    // The watchdog may still hold the round.
-    round.over.store(true, Ordering::SeqCst);
-    let tally = Arc::clone(&round.tally);
-    let mut round = Some(round);
-    while let Some(shared) = round.take() {
-        match Arc::try_unwrap(shared) {
-            Ok(last) => drop(last),
-            Err(shared) => {
-                thread::yield_now();
-                round = Some(shared);
-            }
-        }
-    }
-    tally.check();
-}
 
 /// The threads live for all rounds of a shape and meet at a barrier before and after each round.
 fn run<F: Family>(shape: Shape, rounds: u64, first_seed: u64) {

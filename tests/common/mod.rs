@@ -7,6 +7,7 @@ mod notation;
 mod random;
 mod script;
 mod store;
+pub(crate) mod threads;
 mod wait;
 
 use std::fmt::Debug;

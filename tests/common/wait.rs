@@ -5,10 +5,12 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_fifo::{DeltaQueue, Lease};
+
+use super::threads::{self, Thread};
 
 /// Long enough for anything that comes at all, on a busy machine too.
 pub(crate) const LONG: Duration = Duration::from_secs(if cfg!(delta_fifo_mutants) { 10 } else { 60 });
@@ -57,7 +59,7 @@ pub(crate) struct Woken {
 
 impl Woken {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Woken { count: AtomicUsize::new(0), thread: thread::current() })
+        Arc::new(Woken { count: AtomicUsize::new(0), thread: threads::current() })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -73,7 +75,7 @@ impl Woken {
         while !reached(self.count()) {
             let left = limit.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "the future was never woken");
-            thread::park_timeout(left);
+            threads::park_timeout(left);
         }
     }
 }

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use delta_fifo::{DeltaQueue, KnownView};
 
+use crate::common::Family;
+
 use super::chain::Chain;
 use super::record::{Call, Fate, Kind, Log, Seen};
-use super::shape::Variant;
-use super::{Family, Round};
+use super::round::Round;
+use super::shape::{Key, Variant};
 
 pub(crate) fn everything<F: Family>(round: &Round<F>) {
     let log = std::mem::take(&mut *round.log.lock().unwrap());
@@ -158,7 +160,7 @@ fn known<F: Family>(round: &Round<F>, chains: &[Chain<'_>]) {
             continue;
         }
         count += usize::from(last.is_some());
-        let key = super::Key::new(&round.tally, chain.key);
+        let key = Key::new(&round.tally, chain.key);
         assert_eq!(known.get_with(&key, |object| object.id), last, "known of key {}", chain.key);
         assert_eq!(snapshot.get_with(&key, |object| object.id), last, "snapshot of key {}", chain.key);
     }

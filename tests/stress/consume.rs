@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use delta_fifo::{Closed, DeltaQueue, KnownView, Lease, Outcome, OwnedLease, PopTimeoutError, TryPopError};
 
-use crate::common::{Woken, block_on, poll_once};
+use crate::common::{Family, Woken, block_on, poll_once};
 
 use super::record::{Seen, Turn};
+use super::round::Queue;
 use super::shape::Variant;
-use super::{Doing, Family, Queue, Worker};
+use super::watchdog::Doing;
+use super::worker::Worker;
 
 /// What a handler panics with on purpose.
 struct OnPurpose;
@@ -98,7 +100,7 @@ impl<F: Family> Worker<'_, F> {
                 let turn = self.enter(asked, self.now(), lease);
                 match self.random.below(8) {
                     0 if turn.attempts < 4 => self.leave(turn, false, Outcome::Requeue),
-                    1 if turn.attempts < 4 => {
+                    1 if turn.attempts < 4 && self.round.plan.panics => {
                         self.leave(turn, false, ());
                         resume_unwind(Box::new(OnPurpose))
                     }
@@ -187,7 +189,7 @@ impl<F: Family> Worker<'_, F> {
                 self.leave(turn, false, lease).requeue_after(delay);
             }
             3 if again => drop(self.leave(turn, false, lease)),
-            4 if again => {
+            4 if again && self.round.plan.panics => {
                 let lease = self.leave(turn, false, lease);
                 let panic = catch_unwind(AssertUnwindSafe(move || {
                     let _lease = lease;

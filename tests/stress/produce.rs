@@ -8,9 +8,12 @@ use delta_fifo::{
     UpsertErrorKind,
 };
 
+use crate::common::Family;
+
 use super::record::{Call, Fate, Kind, Seen, Swept};
 use super::shape::{Key, Object, SCOPES, Variant};
-use super::{Doing, Family, Worker};
+use super::watchdog::Doing;
+use super::worker::Worker;
 
 impl<F: Family> Worker<'_, F> {
     fn call(&mut self, key: u32, kind: Kind) -> Call {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use delta_fifo::{Background, Backoff, Builder, Compression, DeltaQueue};
 
-use crate::common::{Random, with_shards};
+use crate::common::{Random, threads, with_shards};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
@@ -42,6 +42,10 @@ pub(crate) struct Plan {
     pub(crate) blocking: bool,
     pub(crate) closer: bool,
     pub(crate) discards: bool,
+    /// Some of what runs between a pop and its end panics.
+    pub(crate) panics: bool,
+    /// No thread makes more calls.
+    pub(crate) calls: u64,
 }
 
 impl Plan {
@@ -56,6 +60,8 @@ impl Plan {
             blocking: random.one_in(2),
             closer,
             discards: closer && random.one_in(3),
+            panics: true,
+            calls: u64::MAX,
         }
     }
 }
@@ -161,7 +167,7 @@ impl Shape {
         Q: DeltaQueue<Key = Key, Value = Object, Hasher = ahash::RandomState>,
     {
         let builder: Builder<Key, Object> =
-            Builder::new().backoff(Backoff::custom(|attempts| Duration::from_micros(100) * attempts));
+            threads::builder().backoff(Backoff::custom(|attempts| Duration::from_micros(100) * attempts));
         let builder = with_shards(builder, self.shards);
         match self.variant {
             Variant::Default => builder,

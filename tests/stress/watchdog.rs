@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use delta_fifo::DeltaQueue;
 
-use super::{Family, Round};
+use crate::common::Family;
+
+use super::round::Round;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 

@@ -1,8 +1,16 @@
 //! One thread in one round: what it does until it has done enough, and how a round comes to rest.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::*;
+use delta_fifo::{Completion, DeltaQueue, TryPopError};
+
+use crate::common::{Family, LONG, Random, threads};
+
+use super::record::{Log, Seen};
+use super::round::{Queue, Role, Round};
+use super::shape::Variant;
+use super::watchdog::Doing;
 
 /// One thread in one round.
 pub(crate) struct Worker<'r, F: Family> {
@@ -33,7 +41,7 @@ impl<'r, F: Family> Worker<'r, F> {
     /// Lets somebody else run, sometimes.
     pub(crate) fn pause(&mut self, one_in: u64) {
         if self.random.one_in(one_in) {
-            thread::yield_now();
+            threads::yield_now();
         }
     }
 
@@ -46,6 +54,7 @@ impl<'r, F: Family> Worker<'r, F> {
         // A list of many keys is many calls.
         let many = role == Role::Replacer && self.round.shape.keys > 16;
         let steps = if many { steps / 8 + 1 } else { steps };
+        let steps = steps.min(self.round.plan.calls);
         let closes = (self.round.plan.closer && self.index == 0).then(|| self.random.below(steps));
         for step in 0..steps {
             match role {
@@ -119,7 +128,7 @@ impl<'r, F: Family> Worker<'r, F> {
                 break;
             }
             if by_consumers {
-                thread::yield_now();
+                threads::yield_now();
                 continue;
             }
             let asked = self.now();
