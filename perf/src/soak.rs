@@ -34,9 +34,9 @@ use world::{Totals, World, lock};
 
 /// A beat that has not come to rest by then hangs.
 const LONG: Duration = Duration::from_secs(60);
-/// What the resident memory may grow by, from the second quarter of all configurations to the last, is a quarter of it
-/// and so much more: what an allocator keeps differs from one order of configurations to the next.
-const SLACK_KIB: u64 = 32 << 10;
+/// What the resident memory may grow by, from the second quarter of all configurations to the last by their medians, is
+/// a quarter of it and so much more: what an allocator keeps differs from one order of configurations to the next.
+const SLACK_KIB: u64 = 16 << 10;
 /// With fewer configurations there is no saying.
 const ENOUGH: usize = 16;
 
@@ -48,8 +48,8 @@ struct Report {
     beats: u64,
     #[serde(flatten)]
     totals: Totals,
-    /// Resident memory between two configurations: the most in the second quarter of them, and in the last.
-    resident_kib: [Option<u64>; 2],
+    /// Resident memory between two configurations, in each quarter of them: the median, and the most.
+    resident_kib: Vec<[u64; 2]>,
     #[serde(flatten)]
     machine: Machine,
     failed: Option<String>,
@@ -78,12 +78,14 @@ pub(crate) fn run(options: &SoakOptions) -> Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
+    let configurations = residents.len();
     let residents: Option<Vec<u64>> = residents.into_iter().collect();
-    let (resident_kib, grown) = residents.as_deref().map_or(([None; 2], None), flat);
+    let resident_kib = quarters(residents.as_deref().unwrap_or_default());
+    let grown = grown(&resident_kib).filter(|_| residents.as_ref().is_some_and(|all| all.len() >= ENOUGH));
     let report = Report {
         seed: options.seed,
         seconds: start.elapsed().as_secs_f64(),
-        configurations: residents.map_or(0, |residents| residents.len()),
+        configurations,
         beats,
         totals,
         resident_kib,
@@ -200,17 +202,22 @@ fn watch(world: &World, beat: Beat, over: mpsc::Receiver<()>) {
     }
 }
 
-/// The most in the second quarter and in the last, and whether that is growth.
-fn flat(residents: &[u64]) -> ([Option<u64>; 2], Option<String>) {
-    let quarter = residents.len().div_ceil(4);
-    let most = |part: &[u64]| part.iter().max().copied();
-    let early = most(&residents[quarter.min(residents.len())..(2 * quarter).min(residents.len())]);
-    let late = most(&residents[residents.len() - quarter.min(residents.len())..]);
-    let grown = early.zip(late).filter(|_| residents.len() >= ENOUGH).and_then(|(early, late)| {
-        let grown = late > early + early / 4 + SLACK_KIB;
-        grown.then(|| format!("resident memory grew from {early} to {late} KiB"))
-    });
-    ([early, late], grown)
+/// The median and the most of each.
+fn quarters(residents: &[u64]) -> Vec<[u64; 2]> {
+    let quarters = residents.chunks(residents.len().div_ceil(4).max(1));
+    quarters
+        .map(|quarter| {
+            let mut sorted = quarter.to_vec();
+            sorted.sort_unstable();
+            [sorted[sorted.len() / 2], sorted[sorted.len() - 1]]
+        })
+        .collect()
+}
+
+fn grown(quarters: &[[u64; 2]]) -> Option<String> {
+    let &[_, [early, _], _, [late, _]] = quarters else { return None };
+    let grown = late > early + early / 4 + SLACK_KIB;
+    grown.then(|| format!("resident memory grew from {early} to {late} KiB"))
 }
 
 fn text(panic: &(dyn Any + Send)) -> String {
@@ -231,10 +238,11 @@ mod tests {
     #[test]
     fn growth_is_told_from_what_comes_and_goes() {
         let coming_and_going: Vec<u64> = (0..40).map(|number| 50_000 + number % 7 * 10_000).collect();
-        assert_eq!(flat(&coming_and_going).1, None);
+        let of_both = quarters(&coming_and_going);
+        assert_eq!((of_both.len(), of_both[0]), (4, [70_000, 110_000]));
+        assert_eq!(grown(&of_both), None);
         let growing: Vec<u64> = (0..40).map(|number| 50_000 + number * 5_000).collect();
-        assert!(flat(&growing).1.is_some());
-        assert_eq!(flat(&[]), ([None, None], None));
-        assert_eq!(flat(&[1]).1, None);
+        assert!(grown(&quarters(&growing)).is_some());
+        assert_eq!((quarters(&[]).len(), quarters(&[1]).len(), grown(&quarters(&[1]))), (0, 1, None));
     }
 }
