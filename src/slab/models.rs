@@ -3,6 +3,7 @@
 use super::{Index, Slab, Slot};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::model::model;
 use crate::sync::thread::spawn;
@@ -25,6 +26,12 @@ model! { i3_what_was_before_a_give_is_before_the_take, preemptions: Some(3),
 model! { i1_a_chunk_is_installed_once, preemptions: Some(3),
     fails: fails_if_by_a_store "a chunk is installed by a store" "moved",
     fails: fails_if_read_relaxed "a chunk is read by a relaxed load" "Causality violation",
+    fails: fails_if_a_row_is_found_relaxed "a row is found by a relaxed load" "Causality violation",
+    fails: fails_if_a_faster_row_is_used_relaxed "the row of who was faster is used relaxed" "Causality violation",
+}
+model! { i1_who_goes_over_slots_finds_them_made, preemptions: None,
+    fails: fails_if_rows_are_read_relaxed "a row is gone over by a relaxed load" "Causality violation",
+    fails: fails_if_chunks_are_read_relaxed "a chunk is gone over by a relaxed load" "Causality violation",
 }
 
 #[derive(Default)]
@@ -145,5 +152,14 @@ mod bodies {
         work(&slab, 2);
         other.join().unwrap();
         assert_eq!(slab.allocated(), 4);
+    }
+
+    /// While the first ones are made.
+    pub(super) fn i1_who_goes_over_slots_finds_them_made() {
+        let slab = Arc::new(Slab::<Cell>::new());
+        let shared = Arc::clone(&slab);
+        let other = spawn(move || shared.for_each(|_, slot| _ = slot.link().load(Relaxed)));
+        slab.take();
+        other.join().unwrap();
     }
 }

@@ -79,7 +79,8 @@ impl<T: Default> Rows<T> {
     #[inline]
     pub(super) fn ptr(&self, index: Index) -> NonNull<T> {
         let (row, place, slot) = locate::<T>(index);
-        // Acquire: pairs with `install_row` (Release); publishes the places.
+        // Acquire: pairs with `install_row` (Release); publishes the places. No model misses it: who has the index by an edge
+        // has them too. This is for any other index, since `get` is safe.
         let row = self.rows[row].load(Acquire);
         if row.is_null() {
             never_made();
@@ -108,11 +109,13 @@ impl<T: Default> Rows<T> {
         debug_assert!(slots <= Chunk::<T>::SLOTS);
         let (row, place) = locate_chunk(chunk);
         // Acquire: as in `ptr`.
-        let Some(row) = NonNull::new(self.rows[row].load(Acquire)) else { return &[] };
+        let row = self.rows[row].load(weaken("a row is gone over by a relaxed load", Acquire));
+        let Some(row) = NonNull::new(row) else { return &[] };
         // SAFETY: as in `ptr`.
         let place = unsafe { row.add(place).as_ref() };
         // Acquire: as in `ptr`.
-        let Some(first) = NonNull::new(place.load(Acquire)) else { return &[] };
+        let first = place.load(weaken("a chunk is gone over by a relaxed load", Acquire));
+        let Some(first) = NonNull::new(first) else { return &[] };
         // SAFETY: I1: a chunk has at least so many slots, all made, and is there until the rows are dropped.
         unsafe { slice::from_raw_parts(first.as_ptr(), slots as usize) }
     }
@@ -129,14 +132,14 @@ impl<T: Default> Rows<T> {
     pub(crate) fn provide(&self, index: Index) {
         let (row, place, _) = locate::<T>(index);
         // Acquire: pairs with `install_row` (Release); publishes the places.
-        let mut places = self.rows[row].load(Acquire);
+        let mut places = self.rows[row].load(weaken("a row is found by a relaxed load", Acquire));
         if places.is_null() {
             places = self.install_row(row);
         }
         // SAFETY: as in `ptr`.
         let place = unsafe { &*places.add(place) };
-        // Acquire: pairs with `install_chunk` (Release); publishes the slots.
-        if place.load(Acquire).is_null() {
+        // Relaxed: only decides whether to make one; `ptr` acquires it.
+        if place.load(Relaxed).is_null() {
             self.install_chunk(place, Chunk::<T>::locate(index).0);
         }
     }
@@ -149,7 +152,8 @@ impl<T: Default> Rows<T> {
         // Release: pairs with `ptr` and `provide` (Acquire); publishes the places. Acquire: on failure the other's places are
         // used, and pair with this Release.
         let publish = weaken("a row is installed relaxed", Release);
-        match self.rows[row].compare_exchange(ptr::null_mut(), new, publish, Acquire) {
+        let acquire = weaken("the row of who was faster is used relaxed", Acquire);
+        match self.rows[row].compare_exchange(ptr::null_mut(), new, publish, acquire) {
             Ok(_) => new,
             Err(theirs) => {
                 // SAFETY: `new` came from `new_row` with as many places, and nobody has seen it.
