@@ -117,7 +117,7 @@ impl<T, H: Head> Cell<T, H> {
     pub(super) fn retract(&self) -> bool {
         // Acquire: pairs with `release` (Release): all is done with the value by who held it in vain. Relaxed: a failure says
         // that somebody holds it.
-        self.refs.compare_exchange(1, 0, Acquire, Relaxed).is_ok()
+        self.refs.compare_exchange(1, 0, weaken("a draft is retracted relaxed", Acquire), Relaxed).is_ok()
     }
 
     /// One reference more. The caller has one.

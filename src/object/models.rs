@@ -17,6 +17,9 @@ model! { i1_the_last_drop_is_after_every_use, preemptions: None,
 model! { i1_a_hold_comes_before_the_last_drop_or_not_at_all, preemptions: None,
     fails: fails_if_it_revives "a hold revives" "Causality violation",
 }
+model! { i1_what_is_retracted_was_let_go_of, preemptions: None,
+    fails: fails_if_retracted_relaxed "a draft is retracted relaxed" "Causality violation",
+}
 model! { i2_what_is_held_is_as_it_was_drafted, preemptions: None,
     fails: fails_if_published_relaxed "published by a relaxed store" "Causality violation",
     fails: fails_if_held_relaxed "a hold is relaxed" "Causality violation",
@@ -82,6 +85,26 @@ mod bodies {
         drop(shared);
         other.join().unwrap();
         assert!(pool.hold(index).is_none());
+    }
+
+    /// The holder was told an index that is not published after all.
+    pub(super) fn i1_what_is_retracted_was_let_go_of() {
+        let (pool, told) = (Arc::new(Pool::<Value>::new()), Arc::new(AtomicU32::new(0)));
+        drop(share(&pool, 1));
+        let (shared, tell) = (Arc::clone(&pool), Arc::clone(&told));
+        let holder = spawn(move || {
+            if let Some(held) = Index::new(tell.load(Relaxed)).and_then(|index| shared.hold(index)) {
+                held.1.touch();
+            }
+        });
+        let mut draft = pool.draft(Some(Value::new(2)));
+        draft.expose();
+        told.store(draft.index().get(), Relaxed);
+        match draft.into_value() {
+            Ok(value) => assert_eq!(value.map(|value| value.0), Some(2)),
+            Err(draft) => drop(draft),
+        }
+        holder.join().unwrap();
     }
 
     /// The index is told without an edge; the cell was used before.
