@@ -88,12 +88,14 @@ impl<const N: usize> Segment<N> {
     pub(super) fn revive(&self, handles: &[Handle]) -> u32 {
         // Relaxed: nobody else changes the life, late pushers only the count (L3).
         let life = width::after((self.pushed.load(Relaxed) >> 32) as u32);
-        // A swap, since late pushers may be adding. Release, all three: pair with the loads of late callers of earlier lives
+        // A swap, since late pushers may be adding. Release, both: pair with the loads of late callers of earlier lives
         // (Acquire), who so learn that `first` and `last` have left. All others get them with the link.
         self.pushed
             .swap(stamp(life, handles.len() as u64), weaken("a life begins with a relaxed count", Release));
         self.popped.store(stamp(life, 0), weaken("a life begins with relaxed pops", Release));
-        self.next.store(Link::nowhere(life).bits(), Release);
+        // Relaxed: who reads it by a link of an earlier life tries exchanges with it that fail, and show where `first` and `last`
+        // are by now (L4). All others get it with the link.
+        self.next.store(Link::nowhere(life).bits(), Relaxed);
         let (filled, others) = self.cells.split_at(handles.len());
         // Relaxed: with the link.
         for cell in others {
@@ -159,8 +161,12 @@ impl<const N: usize> Live<'_, N> {
     /// Whether every cell is reserved. Sticks (I3) until the life is over; then it is false.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        // Acquire: pairs with `revive` (Release). Who asks has added to it before, and reads that or a later value.
-        let reserved = count(self.segment.pushed.load(Acquire), self.link.life());
+        // Acquire: pairs with `revive` (Release). Who asks has added to it before, and reads that or a later
+        // value; so if the life is over, they find `last` moved on, and add no more by this link (L3).
+        let reserved = count(
+            self.segment.pushed.load(weaken("whether it is full is read relaxed", Acquire)),
+            self.link.life(),
+        );
         (Self::END..=u32::MAX.into()).contains(&reserved)
     }
 
@@ -286,7 +292,7 @@ impl<const N: usize> Live<'_, N> {
         while *patience > 0 {
             *patience -= 1;
             spin_loop();
-            // Acquire: as in `content`.
+            // Acquire: as in `content`, and the same edge. No model misses it, as there is no patience in models.
             let content = cell.load(Acquire);
             if content != empty(life) {
                 return Ok(content);

@@ -17,6 +17,7 @@ model! { i6_segments_are_freed_once, preemptions: Some(3),
 }
 model! { l2_a_late_fill_is_no_push, preemptions: Some(3),
     fails: fails_without_a_life_in_marks "marks without a life" "not there yet",
+    fails: fails_if_fullness_is_read_relaxed "whether it is full is read relaxed" "exceeded maximum number of branches",
 }
 model! { l3_a_late_claim_fails, preemptions: Some(3),
     fails: fails_without_a_life_in_claims "a claim of any life" "popped twice",
