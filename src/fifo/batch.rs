@@ -6,6 +6,9 @@ use crate::sync::{pause_point, planted, weaken};
 
 use super::debts::Debt;
 
+#[cfg(all(test, delta_fifo_loom))]
+mod models;
+
 /// What one replace waits for.
 pub(super) struct Batch {
     outstanding: AtomicU64,
@@ -36,13 +39,15 @@ impl Batch {
 
     /// Whether that was the last.
     pub(super) fn deliver(&self, facts: u64) -> bool {
-        // AcqRel: pairs with itself and `is_delivered`; publishes what the consumers did.
-        facts > 0 && self.undelivered.fetch_sub(facts, AcqRel) == facts
+        // Release: pairs with `is_delivered` (Acquire), as do the earlier ones, since all are read-modify-writes; publishes what
+        // the consumers did. The last has nothing to do but to tell others, who ask for themselves.
+        let publish = weaken("a delivery is counted relaxed", Release);
+        facts > 0 && self.undelivered.fetch_sub(facts, publish) == facts
     }
 
     pub(super) fn is_delivered(&self) -> bool {
         // Acquire: pairs with `deliver` (Release).
-        self.undelivered.load(Acquire) == 0
+        self.undelivered.load(weaken("deliveries are read relaxed", Acquire)) == 0
     }
 
     /// Whether that was the last.
@@ -54,12 +59,12 @@ impl Batch {
     }
 
     pub(super) fn is_failed(&self) -> bool {
-        // Acquire: pairs with `fail` (Release); nothing but the flag is published.
-        self.failed.load(Acquire)
+        // Relaxed: nothing but the flag is told. Who is woken for it sees it by the edge that woke them.
+        self.failed.load(Relaxed)
     }
 
     pub(super) fn fail(&self) {
-        // Release: pairs with `is_failed` (Acquire); nothing but the flag is published.
-        self.failed.store(true, Release);
+        // Relaxed: nothing but the flag is told.
+        self.failed.store(true, Relaxed);
     }
 }
