@@ -16,7 +16,7 @@ use super::link::Link;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32};
 use crate::sync::epoch::Guard;
-use crate::sync::{CHECKED, Canary, bury_all, pause_point, planted, prefetch_place};
+use crate::sync::{CHECKED, Canary, bury_all, pause_point, planted, prefetch_place, weaken};
 
 /// Buckets of the first array, and of a new table. A power of two, at least 2.
 pub(super) const FIRST: u32 = if CHECKED { 2 } else { 8 };
@@ -76,7 +76,7 @@ impl Directory {
         let array = array(bucket);
         // Acquire: pairs with `provide` (Release); the zeros. The count does not order them: whoever doubled it need not
         // be who provided.
-        let first = self.arrays[array].load(Acquire);
+        let first = self.arrays[array].load(weaken("an array is met by a relaxed load", Acquire));
         assert!(!first.is_null(), "the count of buckets ran ahead of their arrays");
         let at = (bucket - begin(array)) as usize;
         // SAFETY: D1: the array has `length(array)` buckets, and `array` and `begin` put `bucket` below its end. D2: it
@@ -107,7 +107,8 @@ impl Directory {
         let first = Box::into_raw(buckets).cast();
         // Release: pairs with `bucket` and `vacate` (Acquire); publishes the zeros, and how far the table has got that
         // provides. Relaxed: a failure says that somebody else has provided it.
-        let set = self.arrays[array].compare_exchange(ptr::null_mut(), first, Release, Relaxed);
+        let publish = weaken("an array is provided relaxed", Release);
+        let set = self.arrays[array].compare_exchange(ptr::null_mut(), first, publish, Relaxed);
         if set.is_err() {
             // SAFETY: made above with this length, and nobody else has seen it.
             unsafe { free(first, length(array)) };
@@ -119,7 +120,7 @@ impl Directory {
     /// may help. While it is due, nobody provides the array, and nobody asks for its buckets.
     pub(super) fn vacate(&self, array: usize, is_due: impl FnOnce() -> bool, guard: &Guard) {
         // Acquire: pairs with `provide` (Release): if it is a later array, then `is_due` knows.
-        let first = self.arrays[array].load(Acquire);
+        let first = self.arrays[array].load(weaken("an array is vacated by a relaxed load", Acquire));
         pause_point("vacate: read");
         if first.is_null() || !(is_due() || planted("who vacates does not look again")) {
             return;

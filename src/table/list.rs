@@ -97,7 +97,9 @@ impl<'c, N: Node> List<'c, N> {
     fn link(&self, from: &'c AtomicU32, bucket: u32) -> bool {
         let own = self.bucket(bucket);
         if let Err(link) = Link::claim(own, Link::UNLINKED) {
-            // Acquire: what is no longer doomed has rested: all that was done to the link happened before (I9).
+            // Acquire: what is no longer doomed has rested: all that was done to the link happened before (I9). No model misses
+            // it: what is stale in the list makes exchanges fail, and that no late write to the link comes after the claim is
+            // what loom takes for granted, for which the order of execution is that of the writes.
             let is_free = link.is_marked()
                 && (!self.table.extent(Acquire).has_closed(bucket) || planted("the doomed are claimed"));
             if !is_free || Link::claim(own, link).is_err() {

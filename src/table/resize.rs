@@ -5,7 +5,7 @@ use super::extent::{Extent, Phase};
 use super::list::List;
 use super::{Node, Table};
 use crate::slab::Slab;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::epoch::Guard;
 use crate::sync::{Arc, CHECKED, pause_point, planted, weaken};
 
@@ -22,7 +22,8 @@ impl Table {
     /// `len` says roughly how many nodes there are; it is asked once at most.
     #[inline]
     pub(crate) fn shrink<N: Node>(&self, nodes: &Slab<N>, len: impl FnOnce() -> usize, guard: &Guard) {
-        // Acquire: as in `bucket`: this call hands on what it reads.
+        // Acquire: as in `bucket`. No model misses it: who finds a phase that a grace period has led to has begun after that was
+        // deferred, and the fences of both order what this call reads; marking a bucket acquires what was done to its link.
         let extent = self.extent(Acquire);
         let is_due = match extent.phase() {
             Phase::Steady => {
@@ -65,8 +66,8 @@ impl Table {
     #[cold]
     pub(super) fn grow<N: Node>(&self, list: &List<'_, N>) {
         loop {
-            // Acquire: as in `bucket`: this call hands on what it reads.
-            let extent = self.extent(Acquire);
+            // Acquire: as in `bucket`; that an array has gone, too, which this call would have to provide anew.
+            let extent = self.extent(weaken("who grows reads the count relaxed", Acquire));
             match extent.phase() {
                 Phase::Unlinking => {
                     if !self.unlink(extent, list) {
@@ -92,14 +93,16 @@ impl Table {
     fn unlink<N: Node>(&self, extent: Extent, list: &List<'_, N>) -> bool {
         // As many as there are before them.
         let (first, count) = (begin(extent.doomed()), begin(extent.doomed()));
-        // Acquire: pairs with the exchange below (Release); what others have unlinked.
-        let mut done = self.unlinked.load(Acquire);
+        // Acquire, here and at a failed exchange: pairs with the exchange below (Release); what others have unlinked.
+        let acquire = weaken("what others have unlinked is read relaxed", Acquire);
+        let mut done = self.unlinked.load(acquire);
         if done < count {
             let end = count.min(done + STEP);
             (done..end).for_each(|at| list.unlink(first + at));
             pause_point("shrink: unlinked");
-            // Release: pairs with the load above; publishes marks and links. Acquire: what others have unlinked, if it fails.
-            done = match self.unlinked.compare_exchange(done, end, AcqRel, Acquire) {
+            // Release: pairs with the load above, which has acquired what this replaces; publishes marks and links.
+            let publish = weaken("buckets are unlinked relaxed", Release);
+            done = match self.unlinked.compare_exchange(done, end, publish, acquire) {
                 Ok(_) => end,
                 Err(now) => now,
             };
@@ -131,8 +134,9 @@ impl Table {
     }
 
     fn free(&self, extent: Extent, guard: &Guard) {
-        // Acquire: as in `bucket`. It stays behind the load of the array, which is Acquire too.
-        self.directory.vacate(extent.doomed(), || self.extent(Acquire) == extent, guard);
+        // Relaxed: it stays behind the load of the array, which is Acquire: if that is a later array, this is a later extent.
+        // What the same extent publishes this call has.
+        self.directory.vacate(extent.doomed(), || self.extent(Relaxed) == extent, guard);
         pause_point("shrink: freed");
         self.change(extent, extent.at(Phase::Steady));
     }
@@ -140,7 +144,8 @@ impl Table {
     /// The callback may run when the table is gone, so it touches nothing of it.
     fn begin_grace(&self, extent: Extent, guard: &Guard) {
         let (over, term) = (Arc::clone(&self.over), extent.term());
-        // Release: pairs with `is_over` (Acquire); what was done under the guards that have ended.
+        // Release: pairs with `is_over` (Acquire); what was done under the guards that have ended. No model misses it: what
+        // must come later are writes, and in loom nobody reads or overtakes a write that is not there yet.
         let end = move || over.store(term, Release);
         let skipped = match extent.phase() {
             Phase::Leaving => planted("the doomed are not left before they are unlinked"),
@@ -157,7 +162,7 @@ impl Table {
 
     /// Whether the last grace period that was begun is over.
     fn is_over(&self, extent: Extent) -> bool {
-        // Acquire: pairs with the callback's store (Release).
+        // Acquire: pairs with the callback's store (Release); as there.
         self.over.load(Acquire) == extent.term()
     }
 

@@ -8,6 +8,10 @@ model! { i8_growth_against_look_ups, preemptions: Some(3),
     fails: fails_if_doubled_relaxed "the count is doubled relaxed" "ran ahead",
     fails: fails_if_read_relaxed "the count is read relaxed" "ran ahead",
 }
+model! { i8_an_array_that_another_has_provided, preemptions: Some(3),
+    fails: fails_if_provided_relaxed "an array is provided relaxed" "Causality violation",
+    fails: fails_if_met_relaxed "an array is met by a relaxed load" "Causality violation",
+}
 model! { i3_two_enter_a_new_bucket, preemptions: Some(3),
     fails: fails_if_settled_too_early "a bucket is settled before it is linked" "lost",
     fails: fails_if_claimed_is_linked "a claimed bucket counts as linked" "lost",
@@ -37,6 +41,22 @@ mod bodies {
         reader.join().unwrap();
         assert_eq!(set.table.buckets(), 4);
         assert_eq!(set.keys(), [10, 12]);
+    }
+
+    /// Who doubles the count has not made the array.
+    pub(super) fn i8_an_array_that_another_has_provided() {
+        let (set, _) = Set::with(&[12], 0);
+        let shared = Arc::clone(&set);
+        let grower = spawn(move || {
+            // Before it finds the array: a pin is a fence, and would acquire it.
+            let guard = epoch::pin();
+            shared.table.grow(&shared.table.list(&shared.nodes, &guard));
+            assert!(shared.find(12, &guard).is_some(), "missed");
+        });
+        assert!(set.table.directory.provide(2));
+        grower.join().unwrap();
+        assert_eq!(set.table.buckets(), 4);
+        assert_eq!(set.keys(), [12]);
     }
 
     /// Bucket 2 is new. Both put nodes in it.

@@ -31,6 +31,14 @@ model! { growth_while_the_doomed_rest, preemptions: Some(2),
 }
 model! { growth_while_an_array_is_freed, preemptions: Some(3),
     fails: fails_if_who_vacates_does_not_look_again "who vacates does not look again" "ran ahead",
+    fails: fails_if_vacated_relaxed "an array is vacated by a relaxed load" "ran ahead",
+}
+model! { growth_when_an_array_has_gone, preemptions: Some(3),
+    fails: fails_if_the_count_is_read_relaxed "who grows reads the count relaxed" "ran ahead",
+}
+model! { growth_when_others_have_unlinked, preemptions: Some(2),
+    fails: fails_if_unlinked_relaxed "buckets are unlinked relaxed" "lost",
+    fails: fails_if_read_relaxed "what others have unlinked is read relaxed" "lost",
 }
 model! { growth_against_the_beginning_of_a_shrinking, preemptions: Some(3), }
 model! { a_stopped_shrinker_is_passed, preemptions: Some(1), }
@@ -239,6 +247,41 @@ mod bodies {
         other.join().unwrap();
         assert!(set.has(12), "missed");
         assert_eq!(set.keys(), [10, 12], "lost");
+    }
+
+    /// Who grows has come before the array is taken out.
+    pub(super) fn growth_when_an_array_has_gone() {
+        let (set, _) = Set::with_four(&[10, 12], 0);
+        set.shrink_until(Phase::Resting);
+        let shared = Arc::clone(&set);
+        let grower = spawn(move || {
+            let guard = epoch::pin();
+            shared.table.grow(&shared.table.list(&shared.nodes, &guard));
+            assert!(shared.find(12, &guard).is_some(), "missed");
+        });
+        set.shrink();
+        grower.join().unwrap();
+        assert!(set.has(12), "missed");
+        assert_eq!(set.keys(), [10, 12], "lost");
+    }
+
+    /// One has unlinked bucket 3, another says so, and a third, who has begun before, covers the array again and enters. There
+    /// is nothing in the bucket, so the place is right behind it.
+    pub(super) fn growth_when_others_have_unlinked() {
+        let (set, slots) = Set::with_four(&[10, 13], 1);
+        assert!(set.remove(slots[1], &epoch::pin()));
+        set.shrink_until(Phase::Unlinking);
+        let (shared, guard, slot) = (Arc::clone(&set), epoch::pin(), slots[2]);
+        let grower = spawn(move || {
+            shared.table.grow(&shared.table.list(&shared.nodes, &guard));
+            shared.insert(23, slot, &guard).expect("a new key");
+        });
+        let shared = Arc::clone(&set);
+        let other = spawn(move || shared.shrink());
+        set.shrink();
+        grower.join().unwrap();
+        other.join().unwrap();
+        assert!(set.has(23), "lost");
     }
 
     pub(super) fn growth_against_the_beginning_of_a_shrinking() {
