@@ -53,8 +53,8 @@ impl Limbo {
             // Relaxed: published by the exchange.
             slots.get(index).link().store(head as u32, Ordering::Relaxed);
             let count = (head >> 32) + 1;
-            // Release: pairs with the swap in `collect` (Acquire); publishes the link. It fails when another consumer
-            // has retired or collected, which is its progress.
+            // Release: pairs with the swap in `collect` (Acquire); publishes the link. So does the end of the guard (L1, L3), and no
+            // model misses this. It fails when another consumer has retired or collected, which is its progress.
             match self.retired.compare_exchange_weak(
                 head,
                 count << 32 | u64::from(index.get()),
@@ -77,11 +77,12 @@ impl Limbo {
             return;
         }
         pause_point("limbo: claimed");
-        // Acquire: pairs with `retire` (Release); this thread passes the links on.
+        // Acquire: pairs with `retire` (Release); this thread passes the links on. As there.
         let first = self.retired.swap(0, Ordering::Acquire) as u32;
         // Relaxed: published by the phase.
         self.waiting.store(first, Ordering::Relaxed);
-        // Release: pairs with `claim` (Acquire); publishes the batch to who finds it Ripe.
+        // Release: pairs with `claim` (Acquire); publishes the batch to who finds it Ripe. So does the end of this guard, after
+        // which it ripens, and no model misses this.
         self.phase.store(WAITING, Ordering::Release);
         pause_point("limbo: waiting");
         let phase = Arc::clone(&self.phase);
@@ -123,7 +124,8 @@ impl Limbo {
         // Relaxed: published by the phase.
         let first = Index::new(self.waiting.load(Ordering::Relaxed));
         pause_point("limbo: ripe");
-        // Release: pairs with `claim`.
+        // Release: pairs with `claim` (Acquire); the load above comes before the next batch is written. No model misses it, since
+        // in loom nobody reads what is not written yet.
         self.phase.store(IDLE, Ordering::Release);
         pause_point("limbo: recycling");
         recycle_all(slots, first, recycle);
