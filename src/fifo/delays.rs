@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::key_queue::Handle;
 use crate::sync::atomic::AtomicUsize;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::map::Map;
 use crate::sync::{now, pause_point, planted};
 
@@ -107,16 +107,16 @@ impl Delays {
     }
 
     fn first(&self) -> Option<Place> {
-        // Acquire: pairs with `take` (Release): a count that was lowered is read after the removal.
-        if self.len.load(Acquire) == 0 { None } else { self.places.first() }
+        // Relaxed: who comes after an `add` reads its count or a later one, and that is 0 only when all were removed (I1).
+        if self.len.load(Relaxed) == 0 { None } else { self.places.first() }
     }
 
     fn take(&self, place: Place) -> bool {
         let taken = self.places.remove(&place);
         if taken {
             pause_point("delays: removed");
-            // Release: pairs with `first` (Acquire); publishes nothing but that order.
-            self.len.fetch_sub(1, Release);
+            // Relaxed: the removal came after the insertion, and so this after its count (I1).
+            self.len.fetch_sub(1, Relaxed);
         }
         taken || planted("everybody took it")
     }

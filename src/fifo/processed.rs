@@ -70,6 +70,6 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 /// The number of an entry whose deltas are not completed.
 fn since<V>(entry: Entry<'_, V>) -> Option<u64> {
     let completed = matches!(entry.word().state(), State::Retired | State::Idle);
-    // Acquire: pairs with the exchange that published it.
-    (!completed).then(|| entry.cold().since.load(Ordering::Acquire))
+    // Relaxed: published by the exchange that brought the word here, or too low (E8).
+    (!completed).then(|| entry.cold().since.load(Ordering::Relaxed))
 }
