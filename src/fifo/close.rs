@@ -16,7 +16,7 @@ use crate::resolve::Before;
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{Arc, CHECKED, pause_point, planted};
+use crate::sync::{Arc, CHECKED, pause_point, planted, weaken};
 
 use super::DeltaFifo;
 use super::chain::{self, Facts};
@@ -28,6 +28,9 @@ use super::parts::{GivenBack, Legacy};
 use super::pop::Held;
 use super::replaces::Progress;
 use super::word::{Newest, State, Word};
+
+#[cfg(all(test, delta_fifo_loom))]
+mod models;
 
 /// Whoever waits for the seal looks again after so long.
 pub(super) const SEAL_POLL: Duration = Duration::from_micros(200);
@@ -56,14 +59,20 @@ impl Closing {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        // Acquire: pairs with `close_now` (AcqRel); what came before the close is visible.
-        self.closed.load(Ordering::Acquire)
+        // Acquire: pairs with `close` (Release); what came before the close is visible.
+        self.closed.load(weaken("a close is read relaxed", Ordering::Acquire))
+    }
+
+    /// Whether it was open.
+    fn close(&self) -> bool {
+        // Release: pairs with `is_closed` (Acquire). Whoever comes second learns nothing here but that.
+        !self.closed.swap(true, weaken("a close is shown relaxed", Ordering::Release))
     }
 
     /// No producer is left that has not seen the close.
     pub(super) fn is_sealed(&self) -> bool {
         // Acquire: pairs with the collector's callback (Release): all that those producers did is visible.
-        self.sealed.load(Ordering::Acquire)
+        self.sealed.load(weaken("the seal is read relaxed", Ordering::Acquire))
     }
 
     /// Closed, but calls from before may be on their way still.
@@ -72,8 +81,24 @@ impl Closing {
     }
 
     pub(super) fn is_discarding(&self) -> bool {
-        // Acquire: pairs with `close_and_discard` (Release).
-        self.discarding.load(Ordering::Acquire)
+        // Acquire: pairs with `begin_discard` (Release): who throws something away has seen the close.
+        self.discarding.load(weaken("a discard is read relaxed", Ordering::Acquire))
+    }
+
+    /// From here on nobody gives anything back who has not seen that it is to be thrown away. Waits for calls of others: see the
+    /// progress table.
+    fn begin_discard(&self) {
+        // Release: pairs with `is_discarding` (Acquire).
+        self.discarding.store(true, weaken("a discard is shown relaxed", Ordering::Release));
+        pause_point("discard: flagged");
+        let seen = Arc::new(AtomicBool::new(false));
+        after_grace(&seen);
+        // Acquire: pairs with the callback (Release): what was given back before is visible.
+        let acquire = weaken("the end of a grace period is read relaxed", Ordering::Acquire);
+        while !(seen.load(acquire) && self.is_sealed()) {
+            epoch::pin().flush();
+            crate::sync::thread::yield_now();
+        }
     }
 
     /// Whether it is sealed, after a moment's patience: who is in the middle of a call mostly is so for a moment only.
@@ -102,13 +127,13 @@ impl Closing {
         self.deltas.fetch_add(deltas as u64, Ordering::Relaxed);
         if !early {
             // Release: pairs with `discarded` (Acquire): no key is counted without its deltas.
-            self.keys.fetch_add(1, Ordering::Release);
+            self.keys.fetch_add(1, weaken("a discarded key is counted relaxed", Ordering::Release));
         }
     }
 
     fn discarded(&self) -> Discarded {
         // Acquire: pairs with `count` (Release).
-        let keys = self.keys.load(Ordering::Acquire);
+        let keys = self.keys.load(weaken("discarded keys are read relaxed", Ordering::Acquire));
         // Relaxed: as far as it got.
         Discarded { keys, deltas: self.deltas.load(Ordering::Relaxed) }
     }
@@ -121,8 +146,9 @@ fn after_grace(flag: &Arc<AtomicBool>) {
     }
     let flag = Arc::clone(flag);
     let guard = epoch::pin();
-    // Release: pairs with who reads the flag.
-    guard.defer(move || flag.store(true, Ordering::Release));
+    // Release: pairs with who reads the flag (Acquire); publishes what was done under the guards that have ended.
+    let release = weaken("a grace period ends relaxed", Ordering::Release);
+    guard.defer(move || flag.store(true, release));
     guard.flush();
 }
 
@@ -133,8 +159,7 @@ where
     S: BuildHasher + Send + Sync,
 {
     pub(super) fn close_now(&self) -> bool {
-        // AcqRel: pairs with `is_closed`.
-        if self.core.closing.closed.swap(true, Ordering::AcqRel) {
+        if !self.core.closing.close() {
             return false;
         }
         pause_point("close: flagged");
@@ -151,17 +176,7 @@ where
 
     pub(super) fn close_and_discard(&self) -> Discarded {
         self.close_now();
-        // Release: pairs with `is_discarding`.
-        self.core.closing.discarding.store(true, Ordering::Release);
-        pause_point("discard: flagged");
-        // From here on nobody gives anything back who has not seen that it is to be thrown away.
-        let seen = Arc::new(AtomicBool::new(false));
-        after_grace(&seen);
-        // Acquire: pairs with the callback. Waits for calls of others: see the progress table.
-        while !(seen.load(Ordering::Acquire) && self.core.closing.is_sealed()) {
-            epoch::pin().flush();
-            crate::sync::thread::yield_now();
-        }
+        self.core.closing.begin_discard();
         self.discard();
         self.core.closing.discarded()
     }
@@ -196,7 +211,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if let Some(seized) = word.seize() {
                 let Some(mut tenure) = entry.begin(index, word, seized) else { continue };
                 pause_point("discard: seized");
-                // Relaxed: as in `lease`.
+                // Relaxed: what was counted before the discard is published by the fence of its guard (see `agree`).
                 shard.gone.taken.fetch_add(1, Ordering::Relaxed);
                 let Legacy { given_back, left } = entry.legacy(&mut tenure, std::mem::take);
                 // Relaxed, here and below: published by the exchange that made the key pending.

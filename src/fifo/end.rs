@@ -15,7 +15,7 @@ use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{fence_after_rmw, now, pause_point, planted};
+use crate::sync::{fence_after_rmw, now, pause_point, planted, weaken};
 
 use super::DeltaFifo;
 use super::chain::{Facts, Shown};
@@ -283,7 +283,8 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// A lease is over.
     pub(super) fn ended(&self, shard: usize) {
         // Release: what the lease did happens before whoever finds that all are over.
-        self.core.shards[shard].gone.ended.fetch_add(1, Ordering::Release);
+        let release = weaken("a lease ends relaxed", Ordering::Release);
+        self.core.shards[shard].gone.ended.fetch_add(1, release);
     }
 
     /// Wakes who may have waited for the lease that has just ended.

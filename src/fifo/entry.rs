@@ -173,8 +173,10 @@ impl EntryHead {
 
     /// Whether what was read of its chain was read while the word was this.
     pub(super) fn is_still(&self, word: Word) -> bool {
-        // Acquire fence: what was read before is read before the word.
-        fence(Ordering::Acquire);
+        // Acquire fence: what was read before is read before the word, and who has raised a number of it has been seen.
+        if !planted("no fence before the word is read again") {
+            fence(Ordering::Acquire);
+        }
         self.word() == word
     }
 
@@ -222,7 +224,8 @@ impl EntryHead {
 
     /// Before it is in the table.
     pub(super) fn set_first(&self, word: Word) {
-        // Release: pairs with `word` (Acquire), for who has the entry from elsewhere than the table.
+        // Release: pairs with `word` (Acquire), for who has the entry from elsewhere than the table: goes over all slots, as for marks.
+        // Without, that one would read a `since` of an earlier life, which is lower (E8); all others are served by the insertion.
         self.word.store(word.bits(), Ordering::Release);
     }
 
@@ -265,7 +268,7 @@ impl<V> Entry<'_, V> {
 
     pub(super) fn settled(&self) -> u64 {
         // Acquire: pairs with `raise` (Release); whoever acts on a number has seen what led to it.
-        self.cold().settled.load(Ordering::Acquire)
+        self.cold().settled.load(weaken("a settled number is read relaxed", Ordering::Acquire))
     }
 
     /// E7.
@@ -274,7 +277,7 @@ impl<V> Entry<'_, V> {
         // Relaxed: it only rises, so an old value costs an exchange that changes nothing.
         if settled.load(Ordering::Relaxed) < number {
             // Release: pairs with `settled` (Acquire).
-            settled.fetch_max(number, Ordering::Release);
+            settled.fetch_max(number, weaken("a settled number is raised relaxed", Ordering::Release));
         }
     }
 

@@ -63,12 +63,13 @@ impl First {
     /// The newest state: who has seen what follows a change of it sees that change.
     pub(super) fn newest_state(&self) -> State {
         // Acquire: as in `state`. A read-modify-write does not read an old value.
-        State::of(self.0.fetch_or(0, Acquire))
+        State::of(self.0.fetch_or(0, weaken("the first is read again relaxed", Acquire)))
     }
 
     /// The replace is the first if nothing was before.
     pub(super) fn begin(&self, replace: u64) {
-        // Release: pairs with `state` (Acquire); publishes the replace's batch. Fails if the first sync is decided.
+        // Release: pairs with `state` (Acquire); publishes the replace's batch. Models do not see that, since what is in their map
+        // everybody finds (I1 of `replaces.rs`). Fails if the first sync is decided.
         let _ = self.0.compare_exchange(UNDECIDED, replace << 1, Release, Relaxed);
     }
 
@@ -86,7 +87,8 @@ impl First {
             let next = if word == UNDECIDED { SYNCED } else { word | CHANGED };
             pause_point("first: change");
             // Release: pairs with `state` (Acquire); publishes the change. Fails if the replace has begun or was dropped.
-            match self.0.compare_exchange(word, next, Release, Relaxed) {
+            let release = weaken("a change decides relaxed", Release);
+            match self.0.compare_exchange(word, next, release, Relaxed) {
                 Ok(_) => return next == SYNCED,
                 Err(now) => word = now,
             }

@@ -27,7 +27,7 @@ use std::sync::PoisonError;
 
 use crate::replace::Version;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{Mutex, MutexGuard, pause_point, planted, weaken};
 
 #[cfg(all(test, delta_fifo_loom))]
@@ -71,16 +71,17 @@ impl Marks {
     /// facts, and a query before it looks at the entries. One load, but for the first call after a mark.
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
-        // Acquire: pairs with `mark` (AcqRel); what follows comes after the mark.
-        let word = self.newest.load(Acquire);
+        // Acquire: pairs with `mark` (Release); what follows comes after the mark.
+        let word = self.newest.load(weaken("a number is read relaxed", Acquire));
         if word & READ != 0 || planted("read and not noted") { word >> 1 } else { self.note_read() }
     }
 
     #[cold]
     fn note_read(&self) -> u64 {
         pause_point("marks: read");
-        // AcqRel: pairs with `mark` (AcqRel). The number may be a newer one by now; that is the one noted.
-        self.newest.fetch_or(READ, AcqRel) >> 1
+        // Acquire: pairs with `mark` (Release). The number may be a newer one by now; that is the one noted. Nothing is published
+        // but the bit (I1), and who reads it after that comes after the mark as well: an exchange hands that on.
+        self.newest.fetch_or(READ, weaken("a number is noted relaxed", Acquire)) >> 1
     }
 
     /// Whether there is any.
@@ -95,8 +96,9 @@ impl Marks {
         let mut kept = self.kept();
         kept.newest += 1;
         let number = kept.newest;
-        // AcqRel: pairs with `newest` (Acquire): what the caller did before comes before whatever reads the number.
-        let unread = self.newest.swap(number << 1, AcqRel) & READ == 0;
+        // Release: pairs with `newest` (Acquire): what the caller did before comes before whatever reads the number. Of who read the
+        // one before nothing but the bit matters.
+        let unread = self.newest.swap(number << 1, weaken("a mark is numbered relaxed", Release)) & READ == 0;
         pause_point("marks: numbered");
         // I1.
         let dropped = if unread { kept.versions.pop_back() } else { None };
@@ -110,7 +112,8 @@ impl Marks {
     /// entries, or the newest number as read before it looked at them. O(1) amortized.
     pub(crate) fn processed(&self, through: u64) -> Option<Version> {
         let mut kept = self.kept();
-        // Acquire: pairs with `lose` (Release), which comes before the entry goes. What was discarded is never processed.
+        // Acquire: pairs with `lose` (Release). What was discarded is never processed: whoever saw the entry gone sees the loss by the
+        // entry's word, too.
         let through = through.min(self.lost.load(Acquire));
         let reported = kept.reported.max(through);
         kept.reported = reported;
@@ -134,14 +137,14 @@ impl Marks {
 
     /// The facts of an entry with this number were discarded. They are never completed.
     pub(crate) fn lose(&self, since: u64) {
-        // Release: pairs with `is_lost` (Acquire); nothing but the number is published.
-        self.lost.fetch_min(since, Release);
+        // Release: pairs with `is_lost` (Acquire); publishes that the queue is closed.
+        self.lost.fetch_min(since, weaken("a loss is shown relaxed", Release));
     }
 
     /// Whether facts that were appended before the mark were discarded.
     pub(crate) fn is_lost(&self, number: u64) -> bool {
-        // Acquire: pairs with `lose` (Release).
-        self.lost.load(Acquire) < number
+        // Acquire: pairs with `lose` (Release): who is told so sees that the queue is closed.
+        self.lost.load(weaken("a loss is read relaxed", Acquire)) < number
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

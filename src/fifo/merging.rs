@@ -5,7 +5,7 @@ use std::hash::Hash;
 use crate::delta::{Compression, RawKind};
 use crate::slab::Index;
 use crate::sync::atomic::{Ordering, fence};
-use crate::sync::{pause_point, planted};
+use crate::sync::{pause_point, planted, weaken};
 
 use super::DeltaFifo;
 use super::chain::{self, Grip, Taken};
@@ -55,9 +55,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Gives the newest fact the number of one that is dropped in its favour. Whether it is still the newest.
     pub(super) fn raise(&self, entry: Entry<'_, V>, word: Word, grip: &Grip<'_, V>, number: u64) -> bool {
         if grip.fact().settled < number {
-            // Release: whoever reads the number has seen what led to it. If the fact is taken meanwhile, this change is one
+            // Release: pairs with the fence in `is_still`: whoever acts on the number has seen what led to it. If the fact is taken meanwhile, this change is one
             // that came just before that.
-            grip.head().settled.fetch_max(number, Ordering::Release);
+            let release = weaken("the number of a fact is raised relaxed", Ordering::Release);
+            grip.head().settled.fetch_max(number, release);
             pause_point("push: number raised");
             // SeqCst fence: pairs with that in `lease`: either it reads the raised number, or this sees that it has the fact.
             if !planted("no fence after a raise") {

@@ -6,7 +6,9 @@
 //! Setting up and looking back are done by one thread, so they cost steps and no interleavings. One key, one shard.
 
 mod close;
+mod counts;
 mod merge;
+mod numbers;
 mod objects;
 mod rest;
 mod sweep;

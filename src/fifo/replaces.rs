@@ -96,8 +96,8 @@ impl Open {
 
     /// Whether a close has dropped it. After a commit: whether that came too late.
     pub(crate) fn is_cut(&self) -> bool {
-        // Acquire: pairs with `close` (Release); nothing but the flag is published.
-        self.cut.load(Acquire)
+        // Acquire: pairs with `close` (Release): who is told so sees that the queue is closed.
+        self.cut.load(weaken("a cut is read relaxed", Acquire))
     }
 }
 
@@ -161,8 +161,8 @@ impl Replaces {
     /// that one is open.
     #[inline]
     pub(crate) fn oldest_open(&self) -> u64 {
-        // Acquire: pairs with `publish_open` (Release); an ended replace has appended everything.
-        self.oldest_open.load(Acquire)
+        // Acquire: pairs with `publish_open` (Release): who finds none open sees the close that has cut the last (`is_listing`).
+        self.oldest_open.load(weaken("the oldest is read relaxed", Acquire))
     }
 
     /// Whether a replace is open that a close does not cut.
@@ -244,8 +244,8 @@ impl Replaces {
             .iter()
             .filter(|running| running.streaming)
             .map(|running| {
-                // Release: pairs with `is_cut` (Acquire); nothing but the flag is published.
-                running.cut.store(true, Release);
+                // Release: pairs with `is_cut` (Acquire); publishes that the queue is closed.
+                running.cut.store(true, weaken("a cut is shown relaxed", Release));
                 running.number
             })
             .collect();
@@ -274,8 +274,9 @@ impl Replaces {
 
     fn publish_open(&self, book: &Book) {
         let oldest = book.open.first().map_or(NONE_OPEN, |running| running.number);
-        // Release: pairs with `oldest_open` and `running` (Acquire); publishes what an ended replace has appended.
-        self.oldest_open.store(oldest, Release);
+        // Release: pairs with `oldest_open` and `running` (Acquire); publishes what an ended replace has appended, and
+        // the close that has cut one.
+        self.oldest_open.store(oldest, weaken("the oldest is shown relaxed", Release));
         pause_point("replaces: oldest published");
         let publish = weaken("running is shown relaxed", Release);
         self.running.store(book.open.iter().any(|running| !running.streaming), publish);

@@ -8,7 +8,7 @@ use crate::slab::Index;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::epoch::{self, Guard};
 use crate::sync::hint::spin_loop;
-use crate::sync::{CHECKED, CachePadded, planted};
+use crate::sync::{CHECKED, CachePadded, planted, weaken};
 use crate::table::{Position, Table};
 
 use super::Objects;
@@ -211,15 +211,16 @@ impl<K, V> Shard<K, V> {
 
     /// How many keys are in line, dirty or delayed.
     pub(super) fn pending(&self) -> usize {
-        // The one that lags behind first, so that the difference is not negative. Acquire: the second load comes after it.
-        let taken = self.gone.taken.load(Ordering::Acquire);
+        // The one that lags behind first, so that the difference is not negative. Acquire: pairs with the
+        // fence in `lease`: who took one key after another became pending shows that one, too.
+        let taken = self.gone.taken.load(weaken("what is pending is read relaxed", Ordering::Acquire));
         // Relaxed: as far as it got.
         self.came.keys.load(Ordering::Relaxed).saturating_sub(taken) as usize
     }
 
     pub(super) fn leased(&self) -> usize {
-        // Acquire: as in `pending`.
-        let ended = self.gone.ended.load(Ordering::Acquire);
+        // Acquire: pairs with `ended` (Release): as in `pending`.
+        let ended = self.gone.ended.load(weaken("what is leased is read relaxed", Ordering::Acquire));
         // Relaxed: as far as it got.
         self.gone.taken.load(Ordering::Relaxed).saturating_sub(ended) as usize
     }

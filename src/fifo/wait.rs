@@ -8,7 +8,7 @@ use crate::error::{Closed, ErrorEvent, PopTimeoutError, WaitError};
 use crate::owner;
 use crate::raw::{Awaited, Deadline};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{now, planted};
+use crate::sync::{now, planted, weaken};
 
 use super::DeltaFifo;
 use super::close::SEAL_POLL;
@@ -233,12 +233,13 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     /// Whether there was a moment when everything that has come had got so far. Both counters only rise and the second
     /// never passes the first; so if all of the first, read later, equal the second, they did in between.
     fn agree(&self, reached: impl Fn(&Gone) -> &AtomicU64) -> bool {
-        // Acquire: pairs with `ended` (Release), and keeps the loads in this order.
+        // Acquire: pairs with `ended` (Release) and the fence in `lease`: what came before is counted in what is read below.
+        let acquire = weaken("what was reached is read relaxed", Ordering::Acquire);
         let reached: Vec<u64> =
-            self.core.shards.iter().map(|shard| reached(&shard.gone).load(Ordering::Acquire)).collect();
+            self.core.shards.iter().map(|shard| reached(&shard.gone).load(acquire)).collect();
         self.core.shards.iter().zip(reached).all(|(shard, reached)| {
-            // Acquire: as above.
-            shard.came.keys.load(Ordering::Acquire) == reached
+            // Relaxed: after the loads above, and as new as what they have seen; nothing is read after it.
+            shard.came.keys.load(Ordering::Relaxed) == reached
         })
     }
 

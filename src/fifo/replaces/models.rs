@@ -40,6 +40,13 @@ model! { who_sees_none_running_sees_the_list, preemptions: None,
     fails: fails_if_read_relaxed "running is read relaxed" "Causality violation",
 }
 model! { delivered_follows_synced, preemptions: Some(3), }
+model! { who_sees_it_delivered_sees_what_was_done, preemptions: None,
+    fails: fails_if_read_relaxed "the first is read again relaxed" "Causality violation",
+}
+model! { who_sees_it_synced_sees_the_change, preemptions: None,
+    fails: fails_if_decided_relaxed "a change decides relaxed" "Causality violation",
+    fails: fails_if_read_relaxed "the first is read relaxed" "Causality violation",
+}
 
 fn replaces() -> Arc<Replaces> {
     Arc::new(Replaces::new(0, false))
@@ -112,7 +119,7 @@ mod bodies {
         assert!(!replaces.running() && replaces.oldest_open() == u64::MAX);
     }
 
-    fn complete_then(look: impl Fn(&Replaces, &UnsafeCell<()>)) {
+    fn while_completed(look: impl Fn(&Replaces, &UnsafeCell<()>)) {
         let replaces = replaces();
         let work = Arc::new(UnsafeCell::new(()));
         let open = replaces.begin(None, false).unwrap();
@@ -125,10 +132,16 @@ mod bodies {
                 assert!(done(replaces.complete(&one_fact())));
             })
         };
-        if replaces.is_complete(1) == Some(true) {
-            look(&replaces, &work);
-        }
+        look(&replaces, &work);
         consumer.join().unwrap();
+    }
+
+    fn complete_then(look: impl Fn(&Replaces, &UnsafeCell<()>)) {
+        while_completed(|replaces, work| {
+            if replaces.is_complete(1) == Some(true) {
+                look(replaces, work);
+            }
+        });
     }
 
     pub(super) fn a_complete_replace_has_synced() {
@@ -137,6 +150,29 @@ mod bodies {
 
     pub(super) fn who_sees_it_complete_sees_what_was_done() {
         complete_then(|_, work| work.with(|_| ()));
+    }
+
+    pub(super) fn who_sees_it_delivered_sees_what_was_done() {
+        while_completed(|replaces, work| {
+            if replaces.delivered() {
+                work.with(|_| ());
+            }
+        });
+    }
+
+    pub(super) fn who_sees_it_synced_sees_the_change() {
+        let (replaces, change) = (replaces(), Arc::new(UnsafeCell::new(())));
+        let asking = {
+            let (replaces, change) = (Arc::clone(&replaces), Arc::clone(&change));
+            spawn(move || {
+                if replaces.synced() {
+                    change.with(|_| ());
+                }
+            })
+        };
+        change.with_mut(|_| ());
+        assert!(replaces.change());
+        asking.join().unwrap();
     }
 
     pub(super) fn a_change_decides_when_the_first_is_dropped() {
