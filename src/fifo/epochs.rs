@@ -80,7 +80,7 @@ impl Epochs {
     /// The current one.
     pub(super) fn now(&self) -> u64 {
         // Acquire: pairs with `begin` (Release); publishes that what has ended is watched (P1).
-        self.hot.now.load(Ordering::Acquire)
+        self.hot.now.load(weaken("an epoch is read relaxed", Ordering::Acquire))
     }
 
     /// Ends the current epoch, and keeps what can be seen in it. Lock-free: repeats when another snapshot has begun, after it has told
@@ -96,14 +96,16 @@ impl Epochs {
         loop {
             if !(late || lost && planted("who loses an epoch goes on watching it")) {
                 // Release: pairs with `look_for_watch` (Acquire): passes on that those who had the watch before are done (P3).
-                watched.store(epoch, Ordering::Release);
+                watched.store(epoch, weaken("a watch begins relaxed", Ordering::Release));
             }
             if lost {
                 moved(watch);
             }
             pause_point("snapshot: registered");
-            // AcqRel: pairs with `now` (Acquire) and itself: publishes the watch, also those of others before.
-            match self.hot.now.compare_exchange(epoch, epoch + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            let publish = weaken("an epoch ends relaxed", Ordering::AcqRel);
+            // AcqRel: Release pairs with `now` (Acquire): publishes the watch, also those of others before. What it acquires the
+            // fence below does, too (P2); ThreadSanitizer sees no fences.
+            match self.hot.now.compare_exchange(epoch, epoch + 1, publish, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => (epoch, lost) = (now, true),
             }
@@ -120,10 +122,13 @@ impl Epochs {
 
     /// Nobody looks at this moment any more. What is kept for its watch is `left` to be looked at.
     pub(super) fn end(&self, moment: Moment, left: impl FnOnce(Index)) {
-        let done = weaken("a watch ends relaxed", Ordering::Release);
+        let (done, none) = (
+            weaken("a watch ends relaxed", Ordering::Release),
+            weaken("watches are counted down relaxed", Ordering::Release),
+        );
         // Release, both: pairs with `watched` (Acquire); P3.
         self.watches.get(moment.watch).epoch.store(0, done);
-        self.hot.watching.fetch_sub(1, done);
+        self.hot.watching.fetch_sub(1, none);
         left(moment.watch);
         self.watches.give(moment.watch);
     }
@@ -133,7 +138,7 @@ impl Epochs {
     #[inline]
     pub(super) fn watched(&self, from: u64, until: u64) -> Option<Watched> {
         // Acquire: pairs with `end` (Release); P3. It was raised before `until` became the current epoch.
-        match self.hot.watching.load(Ordering::Acquire) {
+        match self.hot.watching.load(weaken("watches are counted relaxed", Ordering::Acquire)) {
             0 => None,
             _ if planted("nobody looks") => None,
             _ => self.look_for_watch(from, until),

@@ -168,8 +168,9 @@ impl Kept {
             note.store(NOTE | next | u64::from(entry), Ordering::Relaxed);
             pause_point("kept: chain linked");
             let new = due & !CHAIN | u64::from(first.get());
+            let publish = weaken("a chain is pushed relaxed", Ordering::Release);
             // Release: pairs with `take_due` (Acquire); passes the chain on. It fails when somebody else has pushed or taken one.
-            match self.due.compare_exchange(due, new, Ordering::Release, Ordering::Relaxed) {
+            match self.due.compare_exchange(due, new, publish, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => due = now,
             }
@@ -185,7 +186,8 @@ impl Kept {
     ) -> Option<Batch> {
         // Acquire, here and at a failed exchange: pairs with `push_due` (Release), also of those further down, as the stack is changed
         // by read-modify-writes alone.
-        let mut due = self.due.load(Ordering::Acquire);
+        let mut due = self.due.load(weaken("a chain is read relaxed", Ordering::Acquire));
+        let lost = weaken("a chain that came first is read relaxed", Ordering::Acquire);
         let first = loop {
             let first = index(due)?;
             // Relaxed: it was published with the first, or the exchange fails (K4).
@@ -194,7 +196,8 @@ impl Kept {
             let tag = (due >> TAG) as u32;
             let raised = if planted("a chain is taken and leaves the tag") { tag } else { width::after(tag) };
             let new = u64::from(raised) << TAG | u64::from(next as u32 & INDEX_MASK);
-            match self.due.compare_exchange(due, new, Ordering::Acquire, Ordering::Acquire) {
+            // Relaxed: by K4 it is the very value that was read, and acquired, before.
+            match self.due.compare_exchange(due, new, Ordering::Relaxed, lost) {
                 Ok(_) => break first,
                 Err(now) => due = now,
             }

@@ -83,8 +83,9 @@ fn is_missing(stamp: u64) -> bool {
 /// If it is a version that was there in this epoch: whether it is one of an object.
 #[inline(always)]
 fn stamped_by(head: &FactHead, epoch: u64) -> Option<bool> {
-    // Acquire: as in `stamp`.
-    let stamp = head.debt.load(Ordering::Acquire);
+    // Relaxed: V7 needs but the order of values in this one place; what the version is was published by the one that the caller
+    // came from, and nothing is asked of epochs after this.
+    let stamp = head.debt.load(Ordering::Relaxed);
     let is_stamp = stamp & STAMP != 0 || planted("a debt passes for a stamp");
     let was_there = is_stamp && !is_missing(stamp) && stamp & EPOCH <= epoch;
     was_there.then_some(stamp & NOTHING == 0 || planted("what is of nothing is looked into"))
@@ -93,7 +94,7 @@ fn stamped_by(head: &FactHead, epoch: u64) -> Option<bool> {
 /// V4. The epoch.
 fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     // Acquire: pairs with the exchange below (Release); who reads a stamp has seen what its writer saw of epochs.
-    let stamp = head.debt.load(Ordering::Acquire);
+    let stamp = head.debt.load(weaken("a stamp is read relaxed", Ordering::Acquire));
     if !is_missing(stamp) {
         return stamp & EPOCH;
     }
@@ -106,8 +107,9 @@ fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     let now = epochs.now();
     pause_point("version: about to be stamped");
     let lost = weaken("a stamp that came first is read relaxed", Ordering::Acquire);
-    // AcqRel, Acquire: see above. It fails if somebody else has stamped it, whose stamp counts.
-    match head.debt.compare_exchange(stamp, stamp | now, Ordering::AcqRel, lost) {
+    let publish = weaken("a stamp is written relaxed", Ordering::Release);
+    // Release, Acquire: see above. It fails if somebody else has stamped it, whose stamp counts.
+    match head.debt.compare_exchange(stamp, stamp | now, publish, lost) {
         Ok(_) => now,
         Err(stamp) => stamp & EPOCH,
     }
@@ -205,8 +207,8 @@ impl Version {
                 if stamp(held.head(), epochs, false) <= epoch {
                     return held.exists().then(|| InView::known_by_stamp(spot));
                 }
-                // Acquire: pairs with the exchanges of links (Release); publishes the older version.
-                let its = older(held.head()).load(Ordering::Acquire);
+                // Relaxed: what is older than the newest was published with that, and who goes on by it looks again (`hold`).
+                let its = older(held.head()).load(Ordering::Relaxed);
                 next = index(its);
                 if its & MARKED == 0 || planted("a marked link is trusted") {
                     (newer, link) = (Some(held), its);
@@ -234,8 +236,9 @@ impl Version {
         head.debt.store(STAMP | if object.is_some() { 0 } else { NOTHING }, Ordering::Relaxed);
         let undecided = if planted("a link is decided at once") { 0 } else { UNDECIDED };
         older(head).store(before.map_or(0, |before| before.get() | undecided), Ordering::Relaxed);
-        // Release: pairs with `load` (Acquire), publishes the version. A swap, for the fence behind it.
-        self.0.swap(new, weaken("a version is installed relaxed", Ordering::AcqRel));
+        // Release: pairs with `load` (Acquire), publishes the version. A swap, for the fence behind it; what was there is the
+        // holder's (V1).
+        self.0.swap(new, weaken("a version is installed relaxed", Ordering::Release));
         pause_point("version: installed");
         let stamp = stamp(head, epochs, true);
         epochs.note_stamp(stamp);
@@ -267,14 +270,16 @@ impl Version {
         pause_point("version: about to be decided");
         let mut watched = epochs.watched(since, stamp).filter(|_| existed || !is_last);
         if is_last && watched.is_none() {
-            // Release: who finds the old one's cell recycled finds this link changed, as its reference is let go of after this.
-            older(new).store(0, Ordering::Release);
+            // Relaxed: who finds the old one's cell recycled finds this link changed, as its reference is let go of after this, by a
+            // release of its own. What ends a chain publishes nothing.
+            older(new).store(0, Ordering::Relaxed);
             let old = chain::take_lent_version(lent);
             let old = (!planted("the version before is forgotten")).then_some(old);
             return Installed { before: old.filter(|_| existed), kept: None };
         }
         let old = Object::clone(&lent);
-        // Release: as above. From here on others may take it out.
+        // Release: pairs with `hold` and `take_out` (Acquire). From here on others may take it out, and have the reference above behind
+        // them. No model sees that: the count is a read-modify-write, which loom never puts off.
         older(new).store(before.get(), Ordering::Release);
         pause_point("version: decided");
         if !is_last {
@@ -301,8 +306,8 @@ impl Version {
             let mut until = stamp(newer.head(), epochs, false);
             loop {
                 let place = older(newer.head());
-                // Acquire: as in `look_for`.
-                let link = place.load(Ordering::Acquire);
+                // Relaxed: as in `look_for`.
+                let link = place.load(Ordering::Relaxed);
                 let is_end = link & UNDECIDED != 0 && planted("a walk ends at an undecided link");
                 let Some(at) = index(link).filter(|_| !is_end) else {
                     let says_nothing = !is_fixed && newer.value().is_none();
@@ -359,8 +364,8 @@ impl Version {
         let mut next = index(self.0.swap(0, Ordering::Relaxed));
         std::iter::from_fn(move || {
             let version = chain::take_version(objects, next?);
-            // Acquire: as in `look_for`.
-            next = index(older(version.head()).load(Ordering::Acquire));
+            // Relaxed: as in `look_for`; and the caller has seen the end of the chain, or has it to itself.
+            next = index(older(version.head()).load(Ordering::Relaxed));
             Some(version)
         })
     }
@@ -377,12 +382,12 @@ fn take_out<V>(
     let its = if planted("what is taken out is not marked") {
         older(version.head()).load(Ordering::Acquire)
     } else {
-        // AcqRel: takes over, and passes on, what the link publishes.
+        // AcqRel: takes over, and passes on, what the link publishes: the marks that were set before it was changed.
         older(version.head()).fetch_or(MARKED, Ordering::AcqRel)
     };
     pause_point("trim: marked");
     let publish = weaken("a link is exchanged relaxed", Ordering::AcqRel);
-    // AcqRel: as above.
+    // AcqRel: passes on the mark (V6), also that of others before.
     let taken = place.compare_exchange(link, its & INDEX_MASK, publish, Ordering::Relaxed);
     taken.is_ok().then(|| chain::take_version(objects, at))
 }
@@ -419,8 +424,10 @@ impl<V> Drop for Passing<'_, V> {
 fn hold<V>(objects: &Objects<V>, at: Index, place: &AtomicU32, link: u32) -> Option<Object<V>> {
     if let Some(held) = objects.hold(at) {
         pause_point("version: object held");
-        // Acquire: it is looked at after the cell is held.
-        if place.load(Ordering::Acquire) == link || planted("a version is looked at once") {
+        let again = weaken("a link is looked at again relaxed", Ordering::Acquire);
+        // Acquire: pairs with the exchanges of links and `install` (Release): if the very cell has come back, what it is now is seen.
+        // That the look is after the hold is the work of that one's ordering.
+        if place.load(again) == link || planted("a version is looked at once") {
             return Some(held);
         }
         objects.release_later(held);

@@ -83,8 +83,8 @@ impl Cell {
 
     /// Whether the waiter that owns the cell has been claimed.
     pub(super) fn is_notified(&self) -> bool {
-        // Acquire: pairs with claim (Release); the item published before the claim is visible.
-        Word(self.word.load(Ordering::Acquire)).is_notified()
+        // Relaxed: whoever has been claimed leaves before it looks, which acquires what was published before the claim.
+        Word(self.word.load(Ordering::Relaxed)).is_notified()
     }
 
     fn swap(&self, from: Word, to: Word, success: Ordering) -> bool {
@@ -128,8 +128,8 @@ impl Cell {
             self.word.store(to.0, Ordering::Release);
             return true;
         }
-        // Release: pairs with claim (Acquire); publishes the handle, as register did.
-        self.swap(from, to, Ordering::Release)
+        // Relaxed: a claim (Acquire) that reads this is in the release sequence of register's store, which published the handle.
+        self.swap(from, to, Ordering::Relaxed)
     }
 
     /// A notifier makes the waiter that it saw in `seen` its own to wake. The linearization point of a wake-up.
@@ -138,7 +138,8 @@ impl Cell {
         let hand_over = weaken("a waiter is claimed relaxed", Ordering::AcqRel);
         match seen.state() {
             // AcqRel: Release pairs with is_notified and leave (Acquire); publishes the item. Acquire pairs with
-            // register (Release): the sleeper count was raised before the claimer lowers it (I3).
+            // register (Release): the sleeper count was raised before the claimer lowers it (I3). No model sees it relaxed: the
+            // notifier's fence is between the item and the claim, and loom puts no read-modify-write of the count off.
             State::Spinning if self.swap(seen, seen.to(State::Issued), Ordering::AcqRel) => Claim::Awake,
             // AcqRel: as above, and the handle is visible.
             State::Waiting if self.swap(seen, seen.to(State::Notified).pin(), hand_over) => {
@@ -179,15 +180,15 @@ impl Cell {
     /// The owner leaves, whatever has happened meanwhile.
     pub(super) fn leave(&self) -> Departure {
         loop {
-            // Acquire: pairs with unpin (Release): the handle's readers are done; and with claim (Release): the item is
-            // visible.
-            let word = Word(self.word.load(Ordering::Acquire));
+            // Relaxed: the exchange below finds out if it is old, and is what acquires.
+            let word = self.peek();
             debug_assert!(word.is_open() || word.is_notified(), "{word:?}");
             let stays = word.pins() == 0 || planted("pins are ignored");
             let next = if stays { Word::new(word.ticket(), State::Held) } else { word.to(State::Left) };
             // Fails if a notifier claims, pins, unpins or issues: each is one step of a notify, of which a
             // registration sees one claim, and pins only until its wake is issued.
-            // AcqRel: as the load; Release pairs with unpin (Acquire), which may have to free the handle.
+            // AcqRel: Acquire pairs with unpin (Release): the handle's readers are done; and with claim (Release): the item is
+            // visible. Release pairs with unpin (Acquire), which may have to free the handle.
             if !self.swap(word, next, weaken("a waiter leaves relaxed", Ordering::AcqRel)) {
                 continue;
             }

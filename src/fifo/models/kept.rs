@@ -15,6 +15,11 @@ use crate::sync::thread::yield_now;
 model! { k1_a_version_is_put_while_its_list_comes_due, preemptions: Some(3),
     fails: fails_if_put_relaxed "a version is put in a list relaxed" "an index that was never handed out",
 }
+model! { k1_a_chain_comes_on_top_of_another, preemptions: Some(3),
+    fails: fails_if_pushed_relaxed "a chain is pushed relaxed" "lost, or found twice",
+    fails: fails_if_read_relaxed "a chain is read relaxed" "lost, or found twice",
+    fails: fails_if_it_comes_first_relaxed "a chain that came first is read relaxed" "lost, or found twice",
+}
 model! { k4_a_chain_is_read_while_others_take_it, preemptions: Some(2),
     fails: fails_without_the_tag "a chain is taken and leaves the tag" "found twice",
 }
@@ -95,6 +100,23 @@ mod bodies {
         found.extend(lists.take(1));
         all_are_found(&found, &[1, 2]);
         assert!(lists.take(1).is_empty());
+    }
+
+    /// While somebody takes the other, and then both.
+    pub(super) fn k1_a_chain_comes_on_top_of_another() {
+        let lists = Arc::new(Lists::new());
+        lists.put(lists.version(1));
+        lists.make_due();
+        lists.put(lists.version(2));
+        let ender = {
+            let lists = Arc::clone(&lists);
+            spawn(move || lists.make_due())
+        };
+        let mut found = lists.take(1);
+        found.extend(lists.take(1));
+        ender.join().unwrap();
+        found.extend(lists.take(1));
+        all_are_found(&found, &[1, 2]);
     }
 
     /// The first one is there again when the reader goes on; what was the second is in other hands.

@@ -1,5 +1,7 @@
 //! The versions of two keys, and the snapshots that show them, with no queue around them (P1, P2, V3 to V7).
 
+mod edges;
+
 use super::objects::Object;
 use super::*;
 use crate::delta::{self, RawKind};
@@ -24,6 +26,8 @@ model! { p1_a_snapshot_is_read_by_who_has_stamped, preemptions: Some(2),
 model! { p1_two_snapshots_begin, preemptions: Some(2),
 }
 model! { p1_a_snapshot_loses_its_first_epoch, preemptions: Some(2),
+    fails: fails_if_an_epoch_is_read_relaxed "an epoch is read relaxed" "Causality violation",
+    fails: fails_if_an_epoch_ends_relaxed "an epoch ends relaxed" "Causality violation",
     fails: fails_if_the_lost_one_is_watched "who loses an epoch goes on watching it" "Causality violation",
 }
 model! { p2_what_a_snapshot_shows_stays, preemptions: Some(3),
