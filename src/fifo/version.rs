@@ -207,8 +207,8 @@ impl Version {
                 if stamp(held.head(), epochs, false) <= epoch {
                     return held.exists().then(|| InView::known_by_stamp(spot));
                 }
-                // Relaxed: what is older than the newest was published with that, and who goes on by it looks again (`hold`).
-                let its = older(held.head()).load(Ordering::Relaxed);
+                // Acquire: pairs with the exchanges of links (Release); publishes the older version.
+                let its = older(held.head()).load(Ordering::Acquire);
                 next = index(its);
                 if its & MARKED == 0 || planted("a marked link is trusted") {
                     (newer, link) = (Some(held), its);
@@ -306,8 +306,8 @@ impl Version {
             let mut until = stamp(newer.head(), epochs, false);
             loop {
                 let place = older(newer.head());
-                // Relaxed: as in `look_for`.
-                let link = place.load(Ordering::Relaxed);
+                // Acquire: as in `look_for`.
+                let link = place.load(Ordering::Acquire);
                 let is_end = link & UNDECIDED != 0 && planted("a walk ends at an undecided link");
                 let Some(at) = index(link).filter(|_| !is_end) else {
                     let says_nothing = !is_fixed && newer.value().is_none();
@@ -364,7 +364,7 @@ impl Version {
         let mut next = index(self.0.swap(0, Ordering::Relaxed));
         std::iter::from_fn(move || {
             let version = chain::take_version(objects, next?);
-            // Relaxed: as in `look_for`; and the caller has seen the end of the chain, or has it to itself.
+            // Relaxed: the caller has seen the end of the chain, or has it to itself.
             next = index(older(version.head()).load(Ordering::Relaxed));
             Some(version)
         })
