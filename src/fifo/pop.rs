@@ -257,7 +257,8 @@ where
             if !planted("no fence in a lease") {
                 fence_after_rmw();
             }
-            // Relaxed: ordered by who asks; a key is leased from here on, and was pending up to here.
+            // Relaxed: the fence above is the Release for who asks (`pending`, `agree`); a key is leased from here on, and was
+            // pending up to here.
             shard.gone.taken.fetch_add(1, Ordering::Relaxed);
             pause_point("lease: begun");
             drop(grip);
