@@ -46,6 +46,19 @@ pub(crate) fn run<R: Measured>(
     Ok(if reports.iter().all(R::valid) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The same program with the same arguments in place of this process, served by this allocator: returns in that one.
+pub(crate) fn served_by(allocator: Allocator) -> io::Result<()> {
+    if is_child() {
+        return Ok(());
+    }
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).env(allocator::VARIABLE, allocator.name());
+    #[cfg(unix)]
+    return Err(std::os::unix::process::CommandExt::exec(&mut command));
+    #[cfg(not(unix))]
+    std::process::exit(command.status()?.code().unwrap_or(1))
+}
+
 fn is_child() -> bool {
     std::env::var_os(allocator::VARIABLE).is_some()
 }
