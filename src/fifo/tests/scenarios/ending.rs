@@ -7,6 +7,19 @@ fn lease(prepared: &mut Prepared) -> OwnedLease<Queue> {
     prepared.lease.take().expect("it was prepared")
 }
 
+/// What a lease passes that ends with a delay, of whatever length.
+const DELAYING: &[&str] = &[
+    "delay: not noted yet",
+    "delays: counted",
+    "delays: inserted",
+    "give back: before the exchange",
+    "give back: ended",
+    "notify: fence",
+    "take: chunk made",
+    "take: number drawn",
+    "take: row made",
+];
+
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "done",
@@ -199,17 +212,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "requeue_after",
         prepare: leased,
         call: |_, prepared| lease(prepared).requeue_after(HOUR),
-        passes: &[
-            "delay: not noted yet",
-            "delays: counted",
-            "delays: inserted",
-            "give back: before the exchange",
-            "give back: ended",
-            "notify: fence",
-            "take: chunk made",
-            "take: number drawn",
-            "take: row made",
-        ],
+        passes: DELAYING,
         leased: true,
         ..PLAIN
     },
@@ -217,17 +220,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "requeue_with_backoff",
         prepare: leased,
         call: |_, prepared| lease(prepared).requeue_with_backoff(),
-        passes: &[
-            "delay: not noted yet",
-            "delays: counted",
-            "delays: inserted",
-            "give back: before the exchange",
-            "give back: ended",
-            "notify: fence",
-            "take: chunk made",
-            "take: number drawn",
-            "take: row made",
-        ],
+        passes: DELAYING,
         leased: true,
         ..PLAIN
     },
