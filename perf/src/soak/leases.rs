@@ -258,7 +258,6 @@ impl Worker<'_> {
         subject.known.store(taken.newest.as_ref().map_or(0, |object| object.state + 1), SeqCst);
         subject.delivered.fetch_add(taken.live, SeqCst);
         world.counters.completed.fetch_add(taken.deltas, SeqCst);
-        world.counters.deltas.fetch_add(taken.deltas, SeqCst);
         if world.plan.known == Known::Store {
             match taken.newest {
                 Some(object) => locked(&world.store).insert(taken.key, object),

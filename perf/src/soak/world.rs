@@ -47,7 +47,7 @@ macro_rules! totals {
 }
 
 totals! {
-    changes, refused, items, replaces, resyncs, syncs, marks, snapshots, looks, leases, deltas, completed, requeued,
+    changes, refused, items, replaces, resyncs, syncs, marks, snapshots, looks, leases, completed, requeued,
     abandoned, panics, cancelled, merged,
 }
 
@@ -116,7 +116,7 @@ impl World {
     /// Deltas that wait: producers let consumers catch up.
     pub(super) fn is_behind(&self) -> bool {
         let [offered, completed] =
-            [&self.counters.changes, &self.counters.deltas].map(|count| count.load(Ordering::Relaxed));
+            [&self.counters.changes, &self.counters.completed].map(|count| count.load(Ordering::Relaxed));
         !self.plan.latest && offered.saturating_sub(completed) > 100_000
     }
 
