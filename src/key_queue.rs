@@ -178,22 +178,25 @@ impl<const N: usize> KeyQueue<N> {
     /// Takes the handle at the head, or finds that there is none.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Handle> {
+        self.pop_and_glance([]).map(|(handle, [])| handle)
+    }
+
+    /// The same, and what stands so far behind it, mostly: for who wants to know what it will need soon.
+    #[inline(always)]
+    pub(crate) fn pop_and_glance<const AHEAD: usize>(
+        &self,
+        ahead: [u64; AHEAD],
+    ) -> Option<(Handle, [Option<Handle>; AHEAD])> {
         let mut patience = PATIENCE;
         loop {
             let first = self.chain.first()?;
             match first.take(&mut patience) {
-                Ok(handle) => return Some(handle),
+                Ok((handle, at)) => return Some((handle, ahead.map(|ahead| first.glance(at + ahead)))),
                 Err(Miss::Over) => {}
                 Err(Miss::UsedUp) if self.chain.remove_first(&first) => {}
                 Err(Miss::UsedUp | Miss::Nothing) => return None,
             }
         }
-    }
-
-    /// What stands `ahead` behind the head, mostly. For who wants to know what it will need soon.
-    #[inline]
-    pub(crate) fn glance(&self, ahead: u64) -> Option<Handle> {
-        self.chain.first()?.glance(ahead)
     }
 
     /// Takes up to `max` handles from the head and appends them to `into`; returns how many. Fewer only if there were no

@@ -63,6 +63,7 @@ pub(crate) fn resolve<O: Clone>(
 }
 
 /// The first delta of a lease. None: it came to nothing.
+#[inline(always)]
 pub(crate) fn settle_first<O: Clone>(mut fact: RawDelta<O>, before: &Before<O>) -> Option<RawDelta<O>> {
     match fact.kind {
         RawKind::Applied => {

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use crate::delta::{DeltaList, FactHead, Object, RawDelta, RawKind};
+use crate::delta::{DeltaList, FactHead, Object, RawDelta};
 use crate::object::{Lent, Spot};
 use crate::slab::Index;
 use crate::sync::planted;
@@ -20,14 +20,14 @@ pub(super) struct Taken<V> {
     pub(super) object: Option<Object<V>>,
 }
 
-impl<V> Taken<V> {
-    /// Whether it stands for itself: an object that a producer has changed or deleted, and no replace waits for.
-    pub(super) fn is_plain(&self) -> bool {
-        let plain =
-            matches!(self.fact.kind, RawKind::Added | RawKind::Updated | RawKind::Applied | RawKind::Deleted);
-        plain && !self.fact.listed && self.fact.debt == 0 && self.object.is_some()
-    }
+/// A fact that says all by itself.
+pub(super) struct Lone<V> {
+    pub(super) delta: RawDelta<Object<V>>,
+    pub(super) number: u64,
+    pub(super) index: Index,
+}
 
+impl<V> Taken<V> {
     pub(super) fn into_delta(self) -> RawDelta<Object<V>> {
         RawDelta { kind: self.fact.kind, object: self.object, absorbed: self.fact.absorbed }
     }
@@ -57,12 +57,18 @@ impl Chain {
         take(objects, self.newest)
     }
 
-    /// The fact, if there is just one.
-    pub(super) fn into_lone<V>(self, objects: &Objects<V>) -> Result<Taken<V>, Self> {
-        let Some(newest) = self.newest else { return Err(self) };
+    /// The fact as a delta, if there is just one, and it stands for itself: an object that a producer has changed or deleted, and no
+    /// replace waits for. With its number, and the index of its cell.
+    #[inline(always)]
+    pub(super) fn into_lone<V>(self, objects: &Objects<V>) -> Result<Lone<V>, Self> {
+        let Some(index) = self.newest else { return Err(self) };
         // SAFETY: E3: the chain owns a reference to each of its facts.
-        let cell = unsafe { objects.lend(newest) };
-        if cell.previous().is_some() { Err(self) } else { Ok(take_lent(objects, cell)) }
+        let cell = unsafe { objects.lend(index) };
+        let plain = Fact::read_plain(cell.head()).filter(|_| cell.previous().is_none() && cell.value().is_some());
+        let Some((kind, absorbed, number)) = plain else { return Err(self) };
+        // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
+        let object = Some(unsafe { cell.adopt() });
+        Ok(Lone { delta: RawDelta { kind, object, absorbed }, number, index })
     }
 
     /// What each of them says, and whether it comes with an object, newest first.
@@ -88,12 +94,21 @@ impl<V> Shown<V> {
         Shown { deltas, is_lent: false }
     }
 
+    /// Of one.
+    #[inline(always)]
+    pub(super) fn one(delta: RawDelta<Object<V>>) -> Self {
+        let mut deltas = DeltaList::new();
+        deltas.push(delta);
+        Shown::new(deltas)
+    }
+
     /// Gives the newest object's reference away, to the version, which keeps it as long as this is shown (V1, V2).
-    pub(super) fn lend_newest(&mut self, objects: &Objects<V>) -> Option<Index> {
+    #[inline(always)]
+    pub(super) fn lend_newest(&mut self) -> Option<&Object<V>> {
         let object =
             self.deltas.last().and_then(|newest| newest.object.as_ref()).filter(|_| !self.is_lent)?;
         self.is_lent = true;
-        Some(objects.index_of(object))
+        Some(object)
     }
 
     /// All with references of their own.
@@ -114,9 +129,10 @@ impl<V> std::ops::Deref for Shown<V> {
 }
 
 impl<V> Drop for Shown<V> {
+    #[inline(always)]
     fn drop(&mut self) {
         if self.is_lent && !planted("what is lent is dropped") {
-            std::mem::forget(self.deltas.last_mut().and_then(|newest| newest.object.take()));
+            std::mem::forget(self.deltas.pop());
         }
     }
 }

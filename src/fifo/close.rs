@@ -271,7 +271,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let Held { shard, tenure, deltas, previous, .. } = held;
         let dirty = self.retire_thrown(shard as usize, tenure);
         self.tell(Progress::MADE);
-        Rest::of(deltas, previous, dirty)
+        Rest::of(deltas, previous, dirty.map(Box::new))
     }
 
     /// The same for a pop that came to nothing because user code panicked: no second panic gets out.
@@ -296,7 +296,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         // Repeats when another thread has thrown away what was dirty.
         loop {
             let word = entry.word();
-            match self.rest(number, tenure, word, word.drained(), Newest::Deleted, &mut pin) {
+            match self.rest((number, entry), tenure, word, word.drained(), Newest::Deleted, &mut pin) {
                 // What was dirty is this thread's now.
                 Ok(_) => return word.newest().map(|_| self.throw_dirty(number, word)),
                 Err(back) => tenure = back,

@@ -29,6 +29,11 @@ impl Debts {
         newer.0.into_iter().for_each(|debt| self.put(debt));
     }
 
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().map(|debt| debt.replace)
     }

@@ -80,6 +80,13 @@ impl Delays {
         self.take((stamp, handle.get()))
     }
 
+    /// Whether there is one. One load.
+    #[inline(always)]
+    pub(crate) fn is_any(&self) -> bool {
+        // Relaxed: as in `first`.
+        self.len.load(Relaxed) != 0
+    }
+
     /// When the first is due. One load if there is none.
     #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {

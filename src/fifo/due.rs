@@ -6,6 +6,7 @@ use crate::sync::epoch::Guard;
 use crate::sync::{now, pause_point, planted};
 
 use super::DeltaFifo;
+use super::end::LazyPin;
 use super::lines::At;
 use super::link::ToLink;
 
@@ -19,9 +20,17 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         }
     }
 
+    /// As [`promote`](Self::promote), where a guard is only needed for that.
+    #[inline(always)]
+    pub(super) fn promote_lazily(&self, pin: &mut LazyPin) {
+        if self.delays.is_any() {
+            self.promote(pin.guard());
+        }
+    }
+
     /// Puts delayed keys in line whose time has come: every pop does, and whoever puts a key in line.
     pub(super) fn promote(&self, guard: &Guard) {
-        if self.delays.earliest().is_none() {
+        if !self.delays.is_any() {
             return;
         }
         let moment = now();

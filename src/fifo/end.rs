@@ -4,8 +4,6 @@ use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use smallvec::SmallVec;
-
 use crate::builder::OnAbandon;
 use crate::delta::{DeltaList, Object};
 use crate::error::ErrorEvent;
@@ -20,7 +18,7 @@ use crate::sync::{fence_after_rmw, now, pause_point, planted, weaken};
 use super::DeltaFifo;
 use super::chain::{Facts, Shown};
 use super::close::Thrown;
-use super::entry::Tenure;
+use super::entry::{Entry, Tenure};
 use super::link::ToLink;
 use super::parts::GivenBack;
 use super::pop::Held;
@@ -43,9 +41,20 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
+    #[inline]
     pub(super) fn end_one(&self, held: Held<K, V>, ending: Ending) {
-        let how = self.decide(ending, held.attempts);
-        self.end_as(held, how);
+        let how = match ending {
+            Ending::By(Outcome::Done) => How::Finish,
+            ending => self.decide(ending, held.attempts),
+        };
+        owner::note_ended(held.thread);
+        let shard = self.shard_of_lease(&held);
+        drop(match how {
+            How::Finish => self.finish(held),
+            how => self.end_otherwise(held, how),
+        });
+        shard.tidy();
+        self.core.sweep_if_due();
     }
 
     pub(super) fn end_batch(&self, batch: Vec<Held<K, V>>, outcome: Outcome) {
@@ -64,6 +73,7 @@ where
     }
 
     /// What an ending means for the deltas. Runs the user's back-off policy.
+    #[cold]
     fn decide(&self, ending: Ending, attempts: u32) -> How {
         let outcome = match ending {
             Ending::By(outcome) => outcome,
@@ -82,10 +92,9 @@ where
         }
     }
 
-    fn end_as(&self, held: Held<K, V>, how: How) {
-        owner::note_ended(held.thread);
-        let shard = self.shard_of_lease(&held);
-        let rest = match how {
+    #[cold]
+    fn end_otherwise(&self, held: Held<K, V>, how: How) -> Rest<V> {
+        match how {
             How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
             How::Finish => self.finish(held),
             How::GiveUp => {
@@ -95,10 +104,7 @@ where
                 self.report(&ErrorEvent::GaveUp { key: &key, attempts });
                 rest
             }
-        };
-        drop(rest);
-        shard.tidy();
-        self.core.sweep_if_due();
+        }
     }
 }
 
@@ -107,6 +113,7 @@ where
 pub(super) struct LazyPin(Option<Guard>);
 
 impl LazyPin {
+    #[inline(always)]
     pub(super) fn guard(&mut self) -> &Guard {
         self.0.get_or_insert_with(epoch::pin)
     }
@@ -120,33 +127,36 @@ impl LazyPin {
 /// What is left of a lease when it is over: the user's, to be dropped under no guard.
 pub(super) struct Rest<V> {
     _deltas: Shown<V>,
-    _objects: SmallVec<[Object<V>; 2]>,
-    _thrown: Option<Thrown<V>>,
+    _previous: Option<Object<V>>,
+    _left: Vec<Object<V>>,
+    _thrown: Option<Box<Thrown<V>>>,
 }
 
 impl<V> Rest<V> {
-    pub(super) fn of(deltas: Shown<V>, previous: Option<Object<V>>, thrown: Option<Thrown<V>>) -> Self {
-        Rest { _deltas: deltas, _objects: previous.into_iter().collect(), _thrown: thrown }
+    pub(super) fn of(
+        deltas: Shown<V>,
+        previous: Option<Object<V>>,
+        thrown: Option<Box<Thrown<V>>>,
+    ) -> Self {
+        Rest { _deltas: deltas, _previous: previous, _left: Vec::new(), _thrown: thrown }
     }
 }
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Ends a lease whose deltas are processed, or came to nothing.
+    #[inline(always)]
     pub(super) fn finish(&self, held: Held<K, V>) -> Rest<V> {
         let entry = self.entry_of_lease(&held);
         let Held { shard, mut tenure, since, deltas, previous, debts, .. } = held;
         let shard = shard as usize;
         let mut pin = LazyPin::default();
-        let mut objects: SmallVec<[Object<V>; 2]> = previous.into_iter().collect();
+        let mut left = Vec::new();
         // Repeats when a fact has come.
         let link = loop {
             let word = entry.word();
             let dirty = word.newest().is_some();
             if !self.keeps_known() {
-                let left = known_after(&deltas).cloned().map_or(Before::Absent, Before::Known);
-                let left = (dirty && !deltas.is_empty()).then(|| Box::new(left));
-                let old = entry.legacy(&mut tenure, |legacy| std::mem::replace(&mut legacy.left, left));
-                objects.extend(old.and_then(|old| old.into_object()));
+                left.extend(leave(entry, &mut tenure, &deltas, dirty));
             }
             if dirty {
                 // Relaxed: published by the exchange.
@@ -156,7 +166,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             let newest =
                 if deltas.is_empty() { word.kind() } else { Newest::of(known_after(&deltas).is_some()) };
             pause_point("finish: before the exchange");
-            match self.rest(shard, tenure, word, word, newest, &mut pin) {
+            match self.rest((shard, entry), tenure, word, word, newest, &mut pin) {
                 Ok(link) => break link,
                 Err(back) => tenure = back,
             }
@@ -168,15 +178,16 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if !planted("a completion is told to nobody") {
             self.tell(progress);
         }
-        Rest { _deltas: deltas, _objects: objects, _thrown: None }
+        Rest { _deltas: deltas, _previous: previous, _left: left, _thrown: None }
     }
 
     /// Ends a lease that leaves nothing behind but what is known, which is `newest`, and what has arrived meanwhile: then
     /// there is a key to put in line. `left` is `word`, or that without facts that the caller takes away. The tenure comes
     /// back if the word is no longer `word`.
+    #[inline(always)]
     pub(super) fn rest(
         &self,
-        shard: usize,
+        (shard, entry): (usize, Entry<'_, V>),
         tenure: Tenure,
         word: Word,
         left: Word,
@@ -184,7 +195,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         pin: &mut LazyPin,
     ) -> Result<Option<ToLink>, Tenure> {
         let (of, index) = (&self.core.shards[shard], tenure.index());
-        let entry = of.entries.get(index);
         // What was thrown away says nothing of what is known, where that is here: the version does.
         let newest = if self.keeps_known() { Newest::of(entry.version.exists()) } else { newest };
         let is_known = self.keeps_known() && newest == Newest::Live;
@@ -281,6 +291,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     }
 
     /// A lease is over.
+    #[inline(always)]
     pub(super) fn ended(&self, shard: usize) {
         // Release: what the lease did happens before whoever finds that all are over.
         let release = weaken("a lease ends relaxed", Ordering::Release);
@@ -288,6 +299,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     }
 
     /// Wakes who may have waited for the lease that has just ended.
+    #[inline(always)]
     pub(super) fn tell(&self, progress: Progress) {
         // Pairs with the fence of who begins to wait: either it sees the end of the lease, or this sees what it waits for.
         fence_after_rmw();
@@ -295,6 +307,20 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             self.wake_watchers();
         }
     }
+}
+
+/// What a lease leaves to the next one, where the known objects are elsewhere. Returns what the one before has left.
+#[cold]
+fn leave<V>(
+    entry: Entry<'_, V>,
+    tenure: &mut Tenure,
+    deltas: &Shown<V>,
+    dirty: bool,
+) -> Option<Object<V>> {
+    let left = known_after(deltas).cloned().map_or(Before::Absent, Before::Known);
+    let left = (dirty && !deltas.is_empty()).then(|| Box::new(left));
+    let old = entry.legacy(tenure, |legacy| std::mem::replace(&mut legacy.left, left));
+    old.and_then(|old| old.into_object())
 }
 
 /// A delay that no clock can count ends in a century.

@@ -51,7 +51,7 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use crate::object::{Body, Cell, Draft, Head, Lent, Pool, Shared};
+use crate::object::{Body, Cell, Draft, Head, Lent, Pool, Shared, Spot};
 use crate::slab::{Index, Slab, Slot as _};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::epoch::Guard;
@@ -303,6 +303,13 @@ impl<V> Entry<'_, V> {
         unsafe { self.head.judged.with_mut(f) }
     }
 
+    /// Whether the last holder left something to this one.
+    #[inline(always)]
+    pub(super) fn has_legacy(&self, _: &Tenure) -> bool {
+        // Relaxed: only holders change it, who are ordered by the word.
+        self.parcel.load(Ordering::Relaxed) != 0
+    }
+
     /// What the last holder left, for this one to take and to leave (E2).
     pub(super) fn legacy<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut Legacy<V>) -> R) -> R {
         debug_assert_eq!(self.word().state(), State::Leased);
@@ -331,7 +338,18 @@ impl<K, V> Entries<K, V> {
 
     #[inline(always)]
     pub(super) fn get(&self, index: Index) -> Entry<'_, V> {
-        let slot = self.slots().get(index);
+        self.at(&self.spot(index), index)
+    }
+
+    /// Where an entry is.
+    #[inline(always)]
+    pub(super) fn spot(&self, index: Index) -> Spot<'_, K, EntryHead> {
+        self.cells.spot(index)
+    }
+
+    #[inline(always)]
+    pub(super) fn at<'e>(&'e self, spot: &Spot<'e, K, EntryHead>, index: Index) -> Entry<'e, V> {
+        let slot = spot.cell();
         Entry { head: slot.head(), parcel: slot.link(), parts: &self.parts, index }
     }
 
@@ -378,10 +396,12 @@ impl<K, V> Entries<K, V> {
     }
 
     /// The key of a leased entry, as long as it is leased.
-    pub(super) fn lend(&self, tenure: &Tenure) -> Lent<K, EntryHead> {
+    #[inline(always)]
+    pub(super) fn lend(&self, spot: &Spot<'_, K, EntryHead>, tenure: &Tenure) -> Lent<K, EntryHead> {
+        debug_assert!(std::ptr::eq(spot.head(), self.get(tenure.index()).head));
         // SAFETY: E6: a leased entry is in the table, which has a reference; it is retired by the tenure's end, after which
         // the holder uses the key no more (see `Held`).
-        unsafe { self.cells.lend(tenure.index()) }
+        unsafe { spot.lend() }
     }
 
     /// The table's reference is let go of. The key's `Drop` may run.

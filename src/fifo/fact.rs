@@ -85,6 +85,20 @@ impl Fact {
         head.carrier.store(self.carrier.map_or(0, Index::get), Relaxed);
     }
 
+    /// Kind, whether it absorbed something, and number of a fact with nothing besides: no replace waits for it, and its object, if it has
+    /// one, is in the same cell. For who has its reference.
+    #[inline(always)]
+    pub(super) fn read_plain(head: &FactHead) -> Option<(RawKind, bool, u64)> {
+        // Relaxed, all: as in `read`.
+        let info = head.info.load(Relaxed);
+        let kind = match KINDS[usize::from(info & KIND).min(6)] {
+            RawKind::Replaced | RawKind::Sync | RawKind::Tombstone => return None,
+            kind => kind,
+        };
+        let besides = info & LISTED != 0 || head.debt.load(Relaxed) != 0 || head.carrier.load(Relaxed) != 0;
+        (!besides).then(|| (kind, info & ABSORBED != 0, head.settled.load(Relaxed)))
+    }
+
     /// Right only for who has the fact's reference, or finds afterwards that it is still what it was.
     pub(super) fn read(head: &FactHead) -> Self {
         // Relaxed, all: who has the fact got it by an Acquire of the word.

@@ -40,6 +40,14 @@ impl At {
     }
 }
 
+/// A handle out of its line.
+pub(super) struct Popped<const AHEAD: usize> {
+    pub(super) at: At,
+    pub(super) from_background: bool,
+    /// What stood behind it in the first line.
+    pub(super) ahead: [Option<Handle>; AHEAD],
+}
+
 /// The background line is served at least every so many pops.
 const BACKGROUND_TURN: usize = 16;
 
@@ -98,7 +106,23 @@ impl Lines {
     }
 
     /// The first handle, by whose turn it is; and whether it stood in the background.
+    #[cfg(test)]
     pub(super) fn pop(&self) -> Option<(At, bool)> {
+        self.pop_and_glance([]).map(|Popped { at, from_background, ahead: [] }| (at, from_background))
+    }
+
+    /// The same, and what stands so far behind it, mostly.
+    #[inline(always)]
+    pub(super) fn pop_and_glance<const AHEAD: usize>(&self, ahead: [u64; AHEAD]) -> Option<Popped<AHEAD>> {
+        // Relaxed: as above.
+        if self.front_len.load(Ordering::Relaxed) == 0 && self.background.is_none() {
+            let (handle, ahead) = self.first.pop_and_glance(ahead)?;
+            return Some(Popped { at: At::of(handle), from_background: false, ahead });
+        }
+        self.pop_by_turns().map(|(at, from_background)| Popped { at, from_background, ahead: [None; AHEAD] })
+    }
+
+    fn pop_by_turns(&self) -> Option<(At, bool)> {
         // Relaxed: as above.
         if self.front_len.load(Ordering::Relaxed) != 0 {
             if let Some(handle) = self.front.pop() {
@@ -111,11 +135,6 @@ impl Lines {
             None => self.first.pop().map(|handle| (At::of(handle), false)),
             Some(second) => second.pop(&self.first),
         }
-    }
-
-    /// What stands `ahead` behind the head of the first line, mostly.
-    pub(super) fn glance(&self, ahead: u64) -> Option<At> {
-        self.first.glance(ahead).map(At::of)
     }
 
     /// A handle of the background line was stale: its turn has not been yet.

@@ -3,15 +3,14 @@
 use std::hash::{BuildHasher, Hash};
 use std::mem::ManuallyDrop;
 
-use smallvec::smallvec;
-
 use crate::builder::Known;
 use crate::delta::{DeltaList, Object, RawDelta, RawKind};
 use crate::resolve::{Before, known_after, resolve, settle_first};
 use crate::sync::atomic::Ordering;
+use crate::slab::Index;
 use crate::sync::{pause_point, planted};
 
-use super::chain::{self, Chain, Facts, Shown};
+use super::chain::{self, Chain, Facts, Lone, Shown};
 use super::debts::Debts;
 use super::entry::Entry;
 use super::fact::Fact;
@@ -28,27 +27,28 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// What the facts come to, in a queue that keeps the known objects itself. Runs no code of the user's.
+    #[inline(always)]
     pub(super) fn open_inside(&self, taken: Taken<K>, garbage: &mut Garbage<V>) -> Held<K, V> {
         let at = taken.at;
         let shard = &self.core.shards[at.shard];
         let entry = shard.entries.of_lease(&taken.key, &taken.tenure);
-        let version = entry.version.index();
         // Lent by the version, which owns it until `install`.
-        let before = ManuallyDrop::new(match version {
+        let before = ManuallyDrop::new(match entry.version.index() {
             Some(index) => Before::Known(chain::lend_version(&shard.objects, index)),
             None => Before::Absent,
         });
-        let mut opened = self.resolve(taken, &before, garbage);
+        let (facts, newest, mut held) = self.held(taken);
+        let came = self.resolve(&mut held, facts, newest, &before, garbage);
         // Nothing in the deltas: what is known stays.
-        if !opened.held.deltas.is_empty() {
-            let replaced = self.install(at, entry, before.object(), &mut opened.held.deltas, garbage);
-            if opened.is_fresh {
-                opened.held.previous = replaced.or_else(|| before.object().cloned());
+        if !held.deltas.is_empty() {
+            let replaced = self.install(at, entry, before.object(), &mut held.deltas, came.lone, garbage);
+            if came.is_fresh {
+                held.previous = replaced.or_else(|| before.object().cloned());
             } else {
                 garbage.objects.extend(replaced);
             }
         }
-        opened.held
+        held
     }
 
     /// The same where the known objects are elsewhere, and said to be `before`.
@@ -77,41 +77,63 @@ where
             }
             None => before,
         };
-        let mut opened = self.resolve(taken, &before, garbage);
+        let (facts, newest, mut held) = self.held(taken);
+        let came = self.resolve(&mut held, facts, newest, &before, garbage);
         garbage.objects.extend(before.into_object());
-        if opened.is_fresh {
-            opened.held.previous = previous;
+        if came.is_fresh {
+            held.previous = previous;
         } else {
             garbage.objects.extend(previous);
         }
-        opened.held
+        held
     }
 
-    /// Joins what was given back with the facts.
+    /// Joins what was given back with the facts. `newest`: what the word said of them.
+    #[inline(always)]
     fn resolve(
         &self,
-        mut taken: Taken<K>,
+        held: &mut Held<K, V>,
+        facts: Chain,
+        newest: Newest,
         before: &Before<Object<V>>,
         garbage: &mut Garbage<V>,
-    ) -> Opened<K, V> {
-        let shard = &self.core.shards[taken.at.shard];
-        let entry = shard.entries.of_lease(&taken.key, &taken.tenure);
-        let given_back = entry.legacy(&mut taken.tenure, |legacy| legacy.given_back.take());
-        let judged = entry.judged(&mut taken.tenure, |judged| *judged);
-        let newest = taken.newest;
-        let (facts, mut held) = self.held(taken);
-        let facts = match facts.into_lone(&shard.objects) {
-            Ok(lone) if given_back.is_none() && lone.is_plain() => {
+    ) -> Came {
+        let shard = &self.core.shards[held.shard as usize];
+        let entry = shard.entries.of_lease(&held.key, &held.tenure);
+        if entry.has_legacy(&held.tenure) {
+            return self.resolve_all(held, facts, newest, before, garbage);
+        }
+        match facts.into_lone(&shard.objects) {
+            Ok(Lone { delta, number, index }) => {
                 let late = planted("a change has the number of its lease");
-                let number = if late { 2 * self.core.replaces.newest() + 1 } else { lone.fact.settled };
-                held.deltas = Shown::new(settle_first(lone.into_delta(), before).into_iter().collect());
-                note_number(entry, &mut held, judged, number);
-                return Opened { held, is_fresh: true };
+                let number = if late { 2 * self.core.replaces.newest() + 1 } else { number };
+                if let Some(delta) = settle_first(delta, before) {
+                    held.deltas = Shown::one(delta);
+                }
+                let judged = entry.judged(&mut held.tenure, |judged| *judged);
+                note_number(entry, held, judged, number);
+                Came { is_fresh: true, lone: Some(index) }
             }
-            Ok(lone) => smallvec![lone],
-            Err(chain) => chain.into_facts(&shard.objects),
-        };
-        let (shown, facts, is_fresh) = take_over(&mut held, given_back, facts);
+            Err(facts) => self.resolve_all(held, facts, newest, before, garbage),
+        }
+    }
+
+    /// The same, whatever there is.
+    #[cold]
+    #[inline(never)]
+    fn resolve_all(
+        &self,
+        held: &mut Held<K, V>,
+        facts: Chain,
+        newest: Newest,
+        before: &Before<Object<V>>,
+        garbage: &mut Garbage<V>,
+    ) -> Came {
+        let shard = &self.core.shards[held.shard as usize];
+        let entry = shard.entries.of_lease(&held.key, &held.tenure);
+        let given_back = entry.legacy(&mut held.tenure, |legacy| legacy.given_back.take());
+        let judged = entry.judged(&mut held.tenure, |judged| *judged);
+        let (shown, facts, is_fresh) = take_over(held, given_back, facts.into_facts(&shard.objects));
         let judge_by = if planted("a lease judges nothing") { 0 } else { judged };
         let (facts, settled) = judge(facts, judge_by, &mut held.debts, &mut garbage.deltas);
         let resolved = match !shown.is_empty() && planted("what came back comes last") {
@@ -130,16 +152,17 @@ where
             false => known_after(&resolved.deltas).is_some(),
         };
         held.deltas = Shown::new(resolved.deltas);
-        note_number(entry, &mut held, judged, settled);
+        note_number(entry, held, judged, settled);
         if Newest::of(exists) != newest {
-            self.correct(&held, Newest::of(exists));
+            self.correct(held, Newest::of(exists));
         }
-        Opened { held, is_fresh }
+        Came { is_fresh, lone: None }
     }
 
     /// A lease of what was taken, with nothing in it yet.
-    fn held(&self, taken: Taken<K>) -> (Chain, Held<K, V>) {
-        let Taken { at, key, tenure, since, facts, background, .. } = taken;
+    #[inline(always)]
+    fn held(&self, taken: Taken<K>) -> (Chain, Newest, Held<K, V>) {
+        let Taken { at, key, tenure, since, facts, newest, background } = taken;
         let held = Held {
             shard: at.shard as u32,
             key,
@@ -153,16 +176,19 @@ where
             background,
             thread: 0,
         };
-        (facts, held)
+        (facts, newest, held)
     }
 
-    /// The holder makes what its deltas come to known of its key, instead of `before`, which it gets if it is known no more.
+    /// The holder makes what its deltas come to known of its key, instead of `before`, which it gets if it is known no more. `lone`: where
+    /// the object is, if there is but one fact.
+    #[inline(always)]
     fn install(
         &self,
         at: At,
         entry: Entry<'_, V>,
         before: Option<&Object<V>>,
         deltas: &mut Shown<V>,
+        lone: Option<Index>,
         garbage: &mut Garbage<V>,
     ) -> Option<Object<V>> {
         let shard = &self.core.shards[at.shard];
@@ -172,7 +198,7 @@ where
             (None, None) => return None,
             (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
             (_, Some(newest)) if planted("a version owns nothing") => Some(shard.objects.index_of(newest)),
-            (_, Some(_)) => deltas.lend_newest(&shard.objects),
+            (_, Some(_)) => deltas.lend_newest().map(|object| lone.unwrap_or_else(|| shard.objects.index_of(object))),
             (_, None) => None,
         };
         let installed = entry.version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);
@@ -202,6 +228,7 @@ where
 }
 
 /// A fact of this number has been handed out.
+#[inline(always)]
 fn note_number<K, V>(entry: Entry<'_, V>, held: &mut Held<K, V>, judged: u64, number: u64) {
     if number > judged {
         entry.judged(&mut held.tenure, |judged| *judged = number);
@@ -229,11 +256,12 @@ fn take_over<K, V>(
     (given_back.deltas, facts, is_fresh)
 }
 
-/// A lease whose facts are resolved.
-struct Opened<K, V> {
-    held: Held<K, V>,
+/// What the facts of a lease came to.
+struct Came {
     /// No lease has shown any of its deltas.
     is_fresh: bool,
+    /// Where the only fact is, if there is just one.
+    lone: Option<Index>,
 }
 
 /// Sorts out what must not come after something newer, and what is owed for. Returns the rest, and the largest number.

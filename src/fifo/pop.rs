@@ -20,7 +20,7 @@ use super::chain::{Chain, Shown};
 use super::debts::Debts;
 use super::end::{LazyPin, Rest};
 use super::entry::{Entry, EntryHead, MANY, Tenure};
-use super::lines::At;
+use super::lines::{At, Popped};
 use super::shard::Shard;
 use super::word::{self, Newest};
 
@@ -30,9 +30,9 @@ pub(super) type Batch<K, V> = Vec<Held<K, V>>;
 /// So many handles are taken out of the line at a time.
 const STRETCH: usize = 32;
 
-/// So many keys ahead a pop asks for the entry, and later for what the entry leads to.
-const FAR: u64 = 4;
-const NEAR: u64 = 1;
+/// So many keys behind the one that it takes a pop asks for the entry, and later for what the entry leads to.
+const FAR: u64 = 5;
+const NEAR: u64 = 2;
 
 /// What an open lease of a [`DeltaFifo`](super::DeltaFifo) holds.
 pub struct Held<K, V> {
@@ -147,11 +147,12 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// Leases the first key in line, if there is one now. If user code panics, nothing has happened.
+    #[inline]
     pub(super) fn take_one(&self, thread: u32) -> Option<Held<K, V>> {
         let mut popping = Popping::new(self);
         let mut pin = LazyPin::default();
         if !planted("what is due waits for an empty line") {
-            self.promote(pin.guard());
+            self.promote_lazily(&mut pin);
         }
         let mut held = self.lease_next(&mut popping, 1, &mut pin);
         drop(pin);
@@ -161,20 +162,32 @@ where
         if !popping.garbage.is_empty()
             || held.as_ref().is_some_and(|held| self.shard_of_lease(held).is_untidy())
         {
-            // If what is dropped now panics, the lease is undone.
-            popping.batch.extend(held);
-            self.clean_up(&mut popping);
-            held = popping.batch.pop();
+            held = self.clean_up_one(&mut popping, held);
         }
-        owner::note_popped(usize::from(thread != 0 && held.is_some()));
+        popping.end();
+        if thread != 0 && held.is_some() {
+            owner::note_popped(1);
+        }
         held
+    }
+
+    /// If what is dropped now panics, the lease is undone.
+    #[cold]
+    fn clean_up_one(
+        &self,
+        popping: &mut Popping<'_, K, V, S>,
+        held: Option<Held<K, V>>,
+    ) -> Option<Held<K, V>> {
+        popping.batch.extend(held);
+        self.clean_up(popping);
+        popping.batch.pop()
     }
 
     /// Leases up to `max` keys that are in line now. If user code panics, nothing has happened.
     pub(super) fn take(&self, max: usize, thread: u32) -> Batch<K, V> {
         let mut popping = Popping::new(self);
         let mut pin = LazyPin::default();
-        self.promote(pin.guard());
+        self.promote_lazily(&mut pin);
         while popping.batch.len() < max {
             let wanted = max - popping.batch.len();
             let Some(mut held) = self.lease_next(&mut popping, wanted, &mut pin) else { break };
@@ -190,6 +203,7 @@ where
 
     /// The next key in line whose facts come to something. Up to `wanted` handles may leave the line for it. Not pinned while
     /// the user's store is asked.
+    #[inline(always)]
     fn lease_next(
         &self,
         popping: &mut Popping<'_, K, V, S>,
@@ -197,11 +211,9 @@ where
         pin: &mut LazyPin,
     ) -> Option<Held<K, V>> {
         loop {
-            // From before the handle is out of the line: the entry is met under it (E6).
-            pin.guard();
             let (at, from_background) = popping.next(wanted)?;
             pause_point("pop: out of the line");
-            let Some(taken) = self.lease(at, from_background) else {
+            let Some(taken) = self.lease(at, from_background, pin) else {
                 if from_background {
                     self.lines.was_stale();
                 }
@@ -214,7 +226,6 @@ where
                     pin.release();
                     let taken = popping.taken.insert(taken);
                     let before = self.ask_store(&taken.key);
-                    pin.guard();
                     let taken = popping.taken.take().expect("just put there");
                     self.open_elsewhere(taken, before, &mut popping.garbage)
                 }
@@ -234,10 +245,13 @@ where
         }
     }
 
-    /// A consumer takes the entry's facts. None: the handle is stale.
-    pub(super) fn lease(&self, at: At, from_background: bool) -> Option<Taken<K>> {
+    /// A consumer takes the entry's facts. None: the handle is stale. No guard: up to the exchange only the word is looked at, which
+    /// says whether the handle is good, and from there on the entry has a holder (E6).
+    #[inline(always)]
+    pub(super) fn lease(&self, at: At, from_background: bool, pin: &mut LazyPin) -> Option<Taken<K>> {
         let shard = &self.core.shards[at.shard];
-        let entry = shard.entries.get(at.index);
+        let slot = shard.entries.spot(at.index);
+        let entry = shard.entries.at(&slot, at.index);
         // Before the exchange: see E8.
         let since = self.marks.newest();
         // Repeats when a fact has come, or the handle has been marked as in line.
@@ -248,8 +262,13 @@ where
                 return None; // it has moved to the first line, and stands there
             }
             let late = planted("a lease raises too late");
-            let grip =
-                if self.core.is_listing() && !late { shard.raise_settled(entry, word) } else { Ok(None) };
+            let grip = if self.core.is_listing() && !late {
+                // What is raised must be of this key still: it is, if the word is looked at under the guard (E6).
+                pin.guard();
+                shard.raise_settled(entry, word)
+            } else {
+                Ok(None)
+            };
             let Ok(grip) = grip else { continue };
             pause_point("lease: before the exchange");
             let Some(tenure) = entry.begin(at.index, word, leased) else { continue };
@@ -268,14 +287,24 @@ where
                 entry.raise(numbers.max().unwrap_or(0));
             }
             let (newest, background) = (word.kind(), word.is_background());
-            let key = shard.entries.lend(&tenure);
+            let key = shard.entries.lend(&slot, &tenure);
             return Some(Taken { at, key, tenure, since, facts, newest, background });
         }
     }
 
     /// The lease will reach a caller on this thread, if it is a borrow.
+    #[inline(always)]
     fn show(&self, held: &mut Held<K, V>, thread: u32) {
         held.thread = thread;
+        let owes = !held.debts.is_empty();
+        if owes {
+            self.note_debts(held);
+        }
+        self.entry_of_lease(held).set_holder(thread, owes);
+    }
+
+    #[cold]
+    fn note_debts(&self, held: &Held<K, V>) {
         let mut numbers = held.debts.numbers();
         let owes = match (numbers.next(), numbers.next()) {
             (None, _) => 0,
@@ -283,12 +312,8 @@ where
             (Some(_), Some(_)) => MANY,
         };
         drop(numbers);
-        let entry = self.entry_of_lease(held);
-        if owes != 0 {
-            // Relaxed: read by this thread, or too old to matter.
-            entry.cold().note.store(owes, Ordering::Relaxed);
-        }
-        entry.set_holder(thread, owes != 0);
+        // Relaxed: read by this thread, or too old to matter.
+        self.entry_of_lease(held).cold().note.store(owes, Ordering::Relaxed);
     }
 
     /// The lease no longer counts as one of the thread that popped it.
@@ -300,19 +325,22 @@ where
 }
 
 impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
+    #[inline(always)]
     fn new(queue: &'q DeltaFifo<K, V, S>) -> Self {
         let garbage = Garbage::default();
         Popping { queue, handles: Vec::new(), taken: None, batch: Batch::new(), garbage }
     }
 
     /// The next handle, out of the line.
+    #[inline(always)]
     fn next(&mut self, wanted: usize) -> Option<(At, bool)> {
-        let lines = &self.queue.lines;
+        if wanted == 1 && self.handles.is_empty() { self.queue.next_in_line() } else { self.next_of_many(wanted) }
+    }
+
+    fn next_of_many(&mut self, wanted: usize) -> Option<(At, bool)> {
         if self.handles.is_empty() {
-            if wanted == 1 || !lines.pop_all(wanted.min(STRETCH), &mut self.handles) {
-                let popped = lines.pop();
-                self.queue.look_ahead();
-                return popped;
+            if !self.queue.lines.pop_all(wanted.min(STRETCH), &mut self.handles) {
+                return self.queue.next_in_line();
             }
             self.batch.reserve(self.handles.len());
             self.handles.iter().for_each(|handle| self.queue.bring_entry(At::of(*handle)));
@@ -320,6 +348,15 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
             self.handles.reverse();
         }
         self.handles.pop().map(|handle| (At::of(handle), false))
+    }
+
+    /// Nothing is to be put back. Spares the drops of what mostly is empty.
+    #[inline(always)]
+    fn end(self) {
+        let is_empty = self.handles.capacity() == 0 && self.batch.capacity() == 0 && self.garbage.is_empty();
+        if is_empty && self.taken.is_none() {
+            std::mem::forget(self);
+        }
     }
 }
 
@@ -333,27 +370,33 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 }
 
-/// Only time depends on these.
+/// Only time depends on what is brought near.
 impl<K, V, S> DeltaFifo<K, V, S> {
-    /// What the next pops will need is brought near.
-    fn look_ahead(&self) {
+    /// A handle, out of the line. What the next pops will need is brought near.
+    #[inline(always)]
+    fn next_in_line(&self) -> Option<(At, bool)> {
+        let Popped { at, from_background, ahead: [far, near] } = self.lines.pop_and_glance([FAR, NEAR])?;
         if !CHECKED {
-            self.lines.glance(FAR).into_iter().for_each(|at| self.bring_entry(at));
-            self.lines.glance(NEAR).into_iter().for_each(|at| self.bring_objects(at));
+            far.into_iter().for_each(|handle| self.bring_entry(At::of(handle)));
+            near.into_iter().for_each(|handle| self.bring_objects(At::of(handle)));
         }
+        Some((at, from_background))
     }
 
+    #[inline(always)]
     fn bring_entry(&self, at: At) {
         self.core.shards[at.shard].entries.prefetch(at.index);
     }
 
     /// What the entry leads to, which should be near itself.
+    #[inline(always)]
     fn bring_objects(&self, at: At) {
         if CHECKED {
             return;
         }
         let shard = &self.core.shards[at.shard];
-        let entry = shard.entries.get(at.index);
+        let slot = shard.entries.spot(at.index);
+        let entry = slot.head();
         let indices = [entry.version.index(), entry.word().newest()];
         indices.into_iter().flatten().for_each(|index| shard.objects.prefetch(index));
     }

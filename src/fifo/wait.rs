@@ -37,13 +37,32 @@ where
     S: BuildHasher + Send + Sync,
 {
     /// Until `take` has leased something, which is told whose thread this is.
+    #[inline(always)]
     pub(super) fn pop_blocking<T>(
         &self,
         take: impl Fn(u32) -> Option<T>,
         deadline: Deadline,
     ) -> Result<T, PopTimeoutError> {
         let thread = owner::current_thread();
-        let mut looked = self.look(&take, thread);
+        match take(thread) {
+            Some(leased) => {
+                self.note_last();
+                Ok(leased)
+            }
+            None => self.pop_later(take, thread, deadline),
+        }
+    }
+
+    /// The same when nothing was in line.
+    #[cold]
+    #[inline(never)]
+    fn pop_later<T>(
+        &self,
+        take: impl Fn(u32) -> Option<T>,
+        thread: u32,
+        deadline: Deadline,
+    ) -> Result<T, PopTimeoutError> {
+        let mut looked = self.look_on(None, &take, thread);
         let mut slept = false;
         loop {
             match looked {
@@ -121,7 +140,11 @@ where
     }
 
     fn look<T>(&self, take: impl Fn(u32) -> Option<T>, thread: u32) -> Option<Look<T>> {
-        let mut leased = take(thread);
+        self.look_on(take(thread), take, thread)
+    }
+
+    /// Whether there is something to do besides, after a first try.
+    fn look_on<T>(&self, mut leased: Option<T>, take: impl Fn(u32) -> Option<T>, thread: u32) -> Option<Look<T>> {
         // There is some time for what snapshots have left.
         for _ in 0..SWEEPS {
             if leased.is_some() || !self.core.sweep_if_due() {
@@ -130,14 +153,19 @@ where
             leased = take(thread);
         }
         if let Some(leased) = leased {
-            if self.core.closing.is_closed() && self.is_finished() {
-                // The last one: nobody else has anything to wait for.
-                self.wake_consumers(usize::MAX);
-            }
+            self.note_last();
             return Some(Look::Leased(leased));
         }
         let closed = self.core.closing.is_closed() && self.core.closing.hasten();
         (closed && self.is_finished()).then_some(Look::Closed)
+    }
+
+    /// Something was leased. If it was the last of a closed queue, nobody else has anything to wait for.
+    #[inline(always)]
+    fn note_last(&self) {
+        if self.core.closing.is_closed() && self.is_finished() {
+            self.wake_consumers(usize::MAX);
+        }
     }
 
     /// Sees to it that async consumers wake at `at`.

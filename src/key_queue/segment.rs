@@ -170,20 +170,17 @@ impl<const N: usize> Live<'_, N> {
         (Self::END..=u32::MAX.into()).contains(&reserved)
     }
 
-    /// What stands `ahead` behind the head, if it is of this segment. A hint: somebody may have taken it, or put it here in a
-    /// later life.
-    #[inline]
-    pub(super) fn glance(&self, ahead: u64) -> Option<Handle> {
-        // Relaxed: a hint.
-        let at = count(self.segment.popped.load(Relaxed), self.link.life()).checked_add(ahead)?;
-        let cell = self.segment.cells.get(usize::try_from(at).ok()?)?;
+    /// What stands in a cell, if the segment has that one. A hint: somebody may have taken it, or put it here in a later life.
+    #[inline(always)]
+    pub(super) fn glance(&self, at: u64) -> Option<Handle> {
+        let cell = self.segment.cells.get(at as usize)?;
         // Acquire: pairs with `fill` and `revive` (Release); what the handle stands for is there.
         Handle::new(cell.load(weaken("a glance is relaxed", Acquire)))
     }
 
-    /// Takes the handle at the head.
-    #[inline]
-    pub(super) fn take(&self, patience: &mut u32) -> Result<Handle, Miss> {
+    /// Takes the handle at the head. It, and where it stood.
+    #[inline(always)]
+    pub(super) fn take(&self, patience: &mut u32) -> Result<(Handle, u64), Miss> {
         loop {
             let at = self.head()?;
             let content = self.content(at, patience)?;
@@ -191,7 +188,7 @@ impl<const N: usize> Live<'_, N> {
             // Fails if another popper took it.
             if self.claim(at, at + 1) {
                 if let Some(handle) = Handle::new(content) {
-                    return Ok(handle);
+                    return Ok((handle, at));
                 }
             }
         }

@@ -241,8 +241,8 @@ impl<T, H: Head> Pool<T, H> {
     /// Somebody has a reference, and keeps it as long as this is used.
     #[inline]
     pub(crate) unsafe fn lend(&self, index: Index) -> Lent<T, H> {
-        // SAFETY: it is never dropped, so it needs no reference of its own.
-        Lent(ManuallyDrop::new(unsafe { Shared::from_cell(self.home().slab.ptr(index)) }))
+        // SAFETY: the caller's promise.
+        unsafe { self.spot(index).lend() }
     }
 
     #[inline(always)]
@@ -359,7 +359,7 @@ impl<T, H: Head> Clone for Spot<'_, T, H> {
 
 impl<'p, T, H: Head> Spot<'p, T, H> {
     #[inline(always)]
-    fn cell(&self) -> &'p Cell<T, H> {
+    pub(crate) fn cell(&self) -> &'p Cell<T, H> {
         // SAFETY: I4: the cells of a pool are there as long as the pool is.
         unsafe { self.cell.as_ref() }
     }
@@ -384,6 +384,17 @@ impl<'p, T, H: Head> Spot<'p, T, H> {
     pub(crate) unsafe fn value(&self) -> Option<&'p T> {
         // SAFETY: I1: nobody writes the body while there is a reference; I2: the caller sees it.
         unsafe { self.cell().value() }
+    }
+
+    /// As [`Pool::lend`].
+    ///
+    /// # Safety
+    ///
+    /// That of `Pool::lend`.
+    #[inline(always)]
+    pub(crate) unsafe fn lend(&self) -> Lent<T, H> {
+        // SAFETY: it is never dropped, so it needs no reference of its own.
+        Lent(ManuallyDrop::new(unsafe { Shared::from_cell(self.cell) }))
     }
 
     /// One reference more.

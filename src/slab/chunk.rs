@@ -16,7 +16,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use super::Index;
+use super::{INDEX_MASK, Index};
 
 struct Header {
     owner: *const (),
@@ -52,11 +52,17 @@ impl<T> Chunk<T> {
         Layout::from_size_align(Self::LEN, Self::ALIGN).expect("a chunk is less than half of the memory")
     }
 
+    /// As indices have but so many bits, one multiplication divides them by `SLOTS` (Granlund and Montgomery, *Division by Invariant
+    /// Integers using Multiplication*, 1994): what the factor is too large by, at most `SLOTS`, is too little to show.
+    const FACTOR: u64 = (1 << Self::SHIFT) / Self::SLOTS as u64 + 1;
+    const SHIFT: u32 = INDEX_MASK.trailing_ones() + Self::SLOTS.next_power_of_two().ilog2();
+
     /// The slot of an index, as its chunk's number and its place in there.
     #[inline(always)]
     pub(super) fn locate(index: Index) -> (u32, usize) {
-        let slots = const { Self::SLOTS };
-        (index.get() / slots, (index.get() % slots) as usize)
+        let index = index.get() & INDEX_MASK;
+        let chunk = ((u64::from(index) * const { Self::FACTOR }) >> const { Self::SHIFT }) as u32;
+        (chunk, (index - chunk * const { Self::SLOTS }) as usize)
     }
 }
 

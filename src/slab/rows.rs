@@ -14,7 +14,7 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{CHECKED, pause_point, planted, weaken};
 
 /// Places of the first row.
-pub(super) const ROW: u32 = if CHECKED { 1 } else { 32 };
+pub(super) const ROW: u32 = if CHECKED { 1 } else { 256 };
 /// A power of two, so that a mask bounds the number of a row.
 const ROWS: usize = if cfg!(delta_fifo_loom) { 4 } else { 32 };
 
@@ -39,6 +39,12 @@ pub(super) fn locate<T>(index: Index) -> (usize, usize, usize) {
 
 #[inline(always)]
 fn locate_chunk(chunk: u32) -> (usize, usize) {
+    if chunk < ROW { (0, chunk as usize) } else { locate_far(chunk) }
+}
+
+/// The same in one of the longer rows.
+#[cold]
+fn locate_far(chunk: u32) -> (usize, usize) {
     let chunk = chunk + ROW;
     let row = chunk.ilog2() - ROW.ilog2();
     ((row as usize) & (ROWS - 1), (chunk - (ROW << row)) as usize)

@@ -59,16 +59,17 @@ fn without_a_background_there_is_one_line() {
 
 #[test]
 fn a_glance_takes_nothing() {
-    let lines = Lines::new(true);
-    let seen = |lines: &Lines| [0, 1, 2].map(|ahead| lines.glance(ahead).map(|at| at.index.get()));
-    assert_eq!(seen(&lines), [None, None, None]);
-    lines.push(at(9), true);
-    (1..=2).for_each(|number| lines.push(at(number), false));
-    assert_eq!(seen(&lines), [Some(1), Some(2), None]);
-    assert_eq!(lines.pop(), Some((at(1), false)));
-    assert_eq!(seen(&lines), [Some(2), None, None]);
-    assert_eq!(lines.glance(1 << 40), None);
-    assert_eq!(drain(&lines), [2, 9]);
+    let lines = Lines::new(false);
+    (1..=3).for_each(|number| lines.push(at(number), false));
+    let seen = || {
+        let popped = lines.pop_and_glance([1, 2, 1 << 40])?;
+        let ahead = popped.ahead.map(|handle| handle.map(|handle| At::of(handle).index.get()));
+        Some((popped.at.index.get(), ahead))
+    };
+    assert_eq!(seen(), Some((1, [Some(2), Some(3), None])));
+    assert_eq!(seen(), Some((2, [Some(3), None, None])));
+    assert_eq!(seen(), Some((3, [None, None, None])));
+    assert_eq!(seen(), None);
 }
 
 #[test]

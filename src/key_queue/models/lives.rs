@@ -199,7 +199,8 @@ mod bodies {
         push(&queue, 10);
         let (shared, written) = (Arc::clone(&queue), Arc::clone(&payloads));
         let late = spawn(move || {
-            if let Some(handle) = shared.glance(0).filter(|handle| handle.get() == 1) {
+            let first = shared.chain.first().expect("there was a push");
+            if let Some(handle) = first.glance(0).filter(|handle| handle.get() == 1) {
                 written.read(handle);
             }
         });
