@@ -152,7 +152,7 @@ impl<const N: usize> KeyQueue<N> {
     }
 
     /// Puts `handle` at the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, handle: Handle) {
         self.push_some(std::slice::from_ref(&handle));
     }
@@ -164,7 +164,7 @@ impl<const N: usize> KeyQueue<N> {
     }
 
     /// Up to `N`.
-    #[inline]
+    #[inline(always)]
     fn push_some(&self, mut handles: &[Handle]) {
         while !handles.is_empty() {
             let last = self.chain.last();

@@ -131,16 +131,25 @@ impl<T: Slot> Slab<T> {
 
     /// A free slot, else a new one. What was done to it before it was given happens before. Lock-free, O(1) but for a new
     /// chunk.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self) -> Index {
+        self.take_slot().0
+    }
+
+    /// The same, and where it is.
+    #[inline(always)]
+    pub(crate) fn take_slot(&self) -> (Index, NonNull<T>) {
         // Acquire, here and at a failed exchange: pairs with `restock` (Release); publishes the link, and what was done to
         // the slot (I3).
         let acquire = weaken("a head is read by a relaxed load", Acquire);
         let mut head = self.stock.load(acquire);
         while let Some(index) = Index::new(head as u32) {
             pause_point("take: head read");
+            let slot = self.ptr(index);
+            // SAFETY: I1: the slot is there as long as the slab is.
+            let link = unsafe { slot.as_ref() }.link();
             // Relaxed: `head` has acquired it, or else it is nobody's and the exchange fails (I4).
-            let next = self.get(index).link().load(Relaxed);
+            let next = link.load(Relaxed);
             pause_point("take: link read");
             let tag = (head >> TAG) as u32;
             let raised = if planted("a take leaves the tag") { tag } else { width::after(tag) };
@@ -150,15 +159,17 @@ impl<T: Slot> Slab<T> {
                 Ok(_) => {
                     // The next one is far, as whoever gave it is mostly on another core.
                     Index::new(next).into_iter().for_each(|next| prefetch_all(self.get(next)));
-                    return index;
+                    return (index, slot);
                 }
                 Err(now) => head = now,
             }
         }
-        self.restock(head)
+        let index = self.restock(head);
+        (index, self.ptr(index))
     }
 
     /// The first of the slots that were given; the others go into the stock, whose empty `head` is this.
+    #[inline(never)]
     fn restock(&self, head: u64) -> Index {
         // Relaxed: spares the swap; what it misses is taken next time.
         if self.free.load(Relaxed) == 0 {

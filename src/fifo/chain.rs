@@ -64,7 +64,8 @@ impl Chain {
         let Some(index) = self.newest else { return Err(self) };
         // SAFETY: E3: the chain owns a reference to each of its facts.
         let cell = unsafe { objects.lend(index) };
-        let plain = Fact::read_plain(cell.head()).filter(|_| cell.previous().is_none() && cell.value().is_some());
+        let plain =
+            Fact::read_plain(cell.head()).filter(|_| cell.previous().is_none() && cell.value().is_some());
         let Some((kind, absorbed, number)) = plain else { return Err(self) };
         // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
         let object = Some(unsafe { cell.adopt() });

@@ -29,10 +29,15 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     /// Puts delayed keys in line whose time has come: every pop does, and whoever puts a key in line.
+    #[inline(always)]
     pub(super) fn promote(&self, guard: &Guard) {
-        if !self.delays.is_any() {
-            return;
+        if self.delays.is_any() {
+            self.promote_due(guard);
         }
+    }
+
+    #[cold]
+    fn promote_due(&self, guard: &Guard) {
         let moment = now();
         while let Some(handle) = self.delays.pop_due(moment) {
             self.promote_one(At::of(handle), guard);

@@ -133,11 +133,7 @@ pub(super) struct Rest<V> {
 }
 
 impl<V> Rest<V> {
-    pub(super) fn of(
-        deltas: Shown<V>,
-        previous: Option<Object<V>>,
-        thrown: Option<Box<Thrown<V>>>,
-    ) -> Self {
+    pub(super) fn of(deltas: Shown<V>, previous: Option<Object<V>>, thrown: Option<Box<Thrown<V>>>) -> Self {
         Rest { _deltas: deltas, _previous: previous, _left: Vec::new(), _thrown: thrown }
     }
 }
@@ -311,12 +307,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
 
 /// What a lease leaves to the next one, where the known objects are elsewhere. Returns what the one before has left.
 #[cold]
-fn leave<V>(
-    entry: Entry<'_, V>,
-    tenure: &mut Tenure,
-    deltas: &Shown<V>,
-    dirty: bool,
-) -> Option<Object<V>> {
+fn leave<V>(entry: Entry<'_, V>, tenure: &mut Tenure, deltas: &Shown<V>, dirty: bool) -> Option<Object<V>> {
     let left = known_after(deltas).cloned().map_or(Before::Absent, Before::Known);
     let left = (dirty && !deltas.is_empty()).then(|| Box::new(left));
     let old = entry.legacy(tenure, |legacy| std::mem::replace(&mut legacy.left, left));

@@ -22,10 +22,12 @@
 //! - **E3, facts.** A fact's cell is written by its producer before the compare-and-swap that publishes it. The
 //!   word owns the reference to the newest fact, each fact that to the next older. Whoever takes the word's newest fact
 //!   away (a lease all of them, a merge those that it replaces) owns what it took.
-//! - **E4, in line.** Whoever brings an entry to Linking pushes a handle with the new generation, wakes, and then marks it
-//!   Queued. Whoever appends to an entry that is Linking does all of that too before it returns. So when a call that
-//!   appended has returned, a handle of the current generation is in its line, and its wake-up has been seen to.
-//!   A handle is valid while the generation is the same and the entry is Linking or Queued; others are thrown away.
+//! - **E4, in line.** Whoever brings an entry to Linking pushes a handle with the new generation, and wakes. Whoever meets an entry
+//!   that is Linking, and returns on the strength of it, does so too, and then marks it Queued, so that nobody has to who comes later. So
+//!   when a call that appended has returned, a handle of the current generation is in its line, and its wake-up has been seen to.
+//!   A handle is valid while the generation is the same and the entry is Linking or Queued; others are thrown away. There are
+//!   two of one generation only where somebody helped. (Who brings it there does not mark it: mostly the key is leased next, and its
+//!   line would go to and fro between two processors.)
 //! - **E5, generation.** It rises whenever an entry comes to Linking or is recycled, but for a move from the background
 //!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^27. Who stands between two steps
 //!   while its key goes exactly once around can then cost that its place in line, by a stale handle, or end a delay early, or mark it
@@ -35,7 +37,7 @@
 //!   or from Idle, when nothing is known of its key and no open replace may ask for it. It is unlinked by whoever retires it
 //!   or meets it Retired; the one that retired it hands it to the limbo once it is unlinked, under a guard that is older.
 //!   Its slot, and its key, change only after a grace period. So whoever met an entry under a guard, or holds its tenure,
-//!   can read its key.
+//!   can read its key. Whoever has but a handle looks at the word alone until its exchange of that has won.
 //! - **E7, numbers.** `settled` only rises while the entry lives, and before a lease takes facts while a replace is open, or calls
 //!   of one that a close has cut may be on their way, it is raised to the largest number among them. So whoever reads the newest fact's numbers and `settled`, and then wins a
 //!   compare-and-swap of the word it read, has missed no change. As long as a replace may ask, the entry stays; so if
@@ -250,6 +252,11 @@ impl EntryHead {
 }
 
 impl<V> Entry<'_, V> {
+    pub(super) fn index(&self) -> Index {
+        self.index
+    }
+
+    #[inline(always)]
     pub(super) fn cold(&self) -> &Cold {
         self.parts.cold(self.index)
     }

@@ -40,6 +40,7 @@ const BACKGROUND: u8 = 32;
 
 impl Fact {
     /// A change of a producer, made when `newest` was the number of the newest replace.
+    #[inline(always)]
     pub(super) fn change(kind: RawKind, newest: u64) -> Self {
         Fact {
             kind,
@@ -72,6 +73,7 @@ impl Fact {
         self.listed && number >= limit
     }
 
+    #[inline(always)]
     pub(super) fn write(&self, head: &FactHead) {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let info = self.kind as u8
@@ -120,7 +122,7 @@ impl Fact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Merge {
     /// It is put on top.
-    Top(Fact),
+    Top,
     /// It is superfluous: the one that is there says as much. That one's number must be raised to its own.
     Drop,
     /// It takes the place of the newest one.
@@ -134,7 +136,7 @@ pub(super) enum Merge {
 pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: Compression) -> Merge {
     let (was, is) = (last.kind.is_deletion(), new.kind.is_deletion());
     if last.debt != 0 && new.debt != 0 && last.debt != new.debt {
-        return Merge::Top(new);
+        return Merge::Top;
     }
     let mut joined = Fact {
         debt: last.debt.max(new.debt),
@@ -146,7 +148,7 @@ pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: 
     match (was, is) {
         (true, true) if last.kind == RawKind::Deleted && !new.absorbed => {
             // The older one stays, and owes what it owes.
-            if new.debt == 0 || last.debt == new.debt { Merge::Drop } else { Merge::Top(new) }
+            if new.debt == 0 || last.debt == new.debt { Merge::Drop } else { Merge::Top }
         }
         (true, true) => {
             joined.absorbed |= last.absorbed;
@@ -170,6 +172,6 @@ pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: 
             }
             Merge::Replace(joined)
         }
-        _ => Merge::Top(new),
+        _ => Merge::Top,
     }
 }

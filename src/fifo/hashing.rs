@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use super::DeltaFifo;
 
 /// Spreads the bits of a hash: the tables use the low ones, the shards high ones.
+#[inline(always)]
 pub(super) fn mix(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash ^ (hash >> 29)
@@ -14,6 +15,7 @@ pub(super) fn mix(hash: u64) -> u64 {
 const SHARD: u32 = 48;
 
 /// Of so many, a power of two.
+#[inline(always)]
 pub(super) fn shard_of(hash: u64, shards: usize) -> usize {
     (hash >> SHARD) as usize & (shards - 1)
 }
@@ -24,12 +26,14 @@ pub(super) fn hash_in(shard: usize, low: u32) -> u64 {
 }
 
 impl<K, V, S: BuildHasher> DeltaFifo<K, V, S> {
+    #[inline(always)]
     pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
         mix(self.hasher.hash_one(key))
     }
 }
 
 impl<K, V, S> DeltaFifo<K, V, S> {
+    #[inline(always)]
     pub(super) fn shard_of(&self, hash: u64) -> usize {
         shard_of(hash, self.core.shards.len())
     }

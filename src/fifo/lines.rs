@@ -21,6 +21,7 @@ pub(super) struct At {
 }
 
 impl At {
+    #[inline(always)]
     pub(super) fn handle(self) -> Handle {
         let index = u64::from(self.index.get());
         assert!(index < 1 << INDEX_BITS, "a shard has fewer than 2^28 keys");
@@ -30,6 +31,7 @@ impl At {
         Handle::new(bits).expect("an index is not 0")
     }
 
+    #[inline(always)]
     pub(super) fn of(handle: Handle) -> Self {
         let bits = handle.get();
         At {
@@ -83,6 +85,7 @@ impl Lines {
     }
 
     /// At the tail.
+    #[inline(always)]
     pub(super) fn push(&self, at: At, background: bool) {
         let line = match &self.background {
             Some(second) if background => &second.line,

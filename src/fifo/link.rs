@@ -1,4 +1,4 @@
-//! How a key gets in line: push, wake, then mark (E4).
+//! How a key gets in line: push and wake; and mark, if that was somebody else's to do (E4).
 
 use smallvec::SmallVec;
 
@@ -17,17 +17,20 @@ use super::word::{State, Then, Word};
 pub(super) struct ToLink {
     pub(super) at: At,
     pub(super) background: bool,
+    /// Somebody else owes it, too, who may be stopped: so nobody has to help again who comes after this.
+    pub(super) helps: bool,
 }
 
 impl ToLink {
     pub(super) fn new(shard: usize, index: Index, word: Word) -> Self {
         let at = At { shard, index, generation: word.generation() };
-        ToLink { at, background: word.is_background() }
+        ToLink { at, background: word.is_background(), helps: false }
     }
 }
 
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// What an append asks for. `due`: when the delay was to end that it makes void.
+    #[inline(always)]
     pub(super) fn follow(
         &self,
         shard: usize,
@@ -53,27 +56,31 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     /// Whoever meets a key that is not in line yet helps (E4): no call returns on the strength of it before it is there.
     pub(super) fn help(&self, shard: usize, index: Index, word: Word) -> Option<ToLink> {
         let owed = word.state() == State::Linking && !planted("no help for a half-linked key");
-        owed.then(|| ToLink::new(shard, index, word))
+        owed.then(|| ToLink { helps: true, ..ToLink::new(shard, index, word) })
     }
 
-    /// Puts a key in line that is Linking (E4): push, wake, then mark.
+    /// Puts a key in line that is Linking (E4).
+    #[inline(always)]
     pub(super) fn link(&self, link: ToLink, guard: &Guard) {
         self.promote(guard);
         self.put_in_line(link, guard);
     }
 
+    #[inline(always)]
     pub(super) fn put_in_line(&self, link: ToLink, guard: &Guard) {
         pause_point("link: owed");
         self.lines.push(link.at, link.background);
-        if planted("marked before the wake") {
+        if link.helps && planted("marked before the wake") {
             self.mark_queued(link, guard);
         }
         pause_point("link: in line");
         if !planted("a change wakes nobody") {
             self.wake_consumers(1);
         }
-        pause_point("link: woken");
-        self.mark_queued(link, guard);
+        if link.helps {
+            pause_point("link: woken");
+            self.mark_queued(link, guard);
+        }
     }
 
     /// The same for several keys, with one decision about whom to wake.
@@ -92,7 +99,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
             self.lines.push(link.at, true);
         }
         self.wake_consumers(if planted("a batch wakes one") { 1 } else { links.len() });
-        for link in links {
+        for link in links.iter().filter(|link| link.helps) {
             self.mark_queued(*link, guard);
         }
     }

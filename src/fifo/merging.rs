@@ -11,7 +11,7 @@ use super::DeltaFifo;
 use super::chain::{self, Grip, Taken};
 use super::entry::Entry;
 use super::fact::{Fact, Merge, merge};
-use super::push::Push;
+use super::push::{Push, Rule};
 use super::shard::{Changed, Shard};
 use super::word::{Newest, Word};
 
@@ -24,14 +24,24 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         word: Word,
         push: &Push<'_, K, V>,
     ) -> Result<Option<Grip<'s, V>>, Changed> {
-        let merges = self.compression == Compression::Latest
-            || push.fact.kind.is_deletion() && word.kind() != Newest::Live;
-        if merges || push.rule.is_of_replace() { shard.grip(entry, word) } else { Ok(None) }
+        if self.merges(word, push) || push.rule.is_of_replace() { shard.grip(entry, word) } else { Ok(None) }
+    }
+
+    /// Whether the fact may make others superfluous, or others it.
+    #[inline(always)]
+    fn merges(&self, word: Word, push: &Push<'_, K, V>) -> bool {
+        self.compression == Compression::Latest || push.fact.kind.is_deletion() && word.kind() != Newest::Live
+    }
+
+    /// Whether the fact goes on top of an entry with this word, whatever else there is.
+    #[inline(always)]
+    pub(super) fn is_plain(&self, word: Word, push: &Push<'_, K, V>) -> bool {
+        matches!(push.rule, Rule::Always) && self.keeps_known() && !self.merges(word, push)
     }
 
     /// How the fact meets the newest one.
     pub(super) fn plan(&self, grip: Option<&Grip<'_, V>>, push: &Push<'_, K, V>) -> Merge {
-        let Some(grip) = grip else { return Merge::Top(push.fact) };
+        let Some(grip) = grip else { return Merge::Top };
         let (mut last, has_object) = (grip.fact(), grip.has_object());
         // What nobody asks for any more is not owed: so a key owes no more replaces than somebody waits for.
         let is_owed = |debt: u64| debt != 0 && debt != push.fact.debt && self.core.replaces.is_awaited(debt);
@@ -46,7 +56,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             // Under `Compression::Latest` a chain is short, but for facts that owe different replaces.
             let debt = absorbing.debt;
             if grip.facts().any(|fact| fact.debt != debt && is_owed(fact.debt)) {
-                plan = Merge::Top(push.fact);
+                plan = Merge::Top;
             }
         }
         plan

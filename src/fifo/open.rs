@@ -6,8 +6,8 @@ use std::mem::ManuallyDrop;
 use crate::builder::Known;
 use crate::delta::{DeltaList, Object, RawDelta, RawKind};
 use crate::resolve::{Before, known_after, resolve, settle_first};
-use crate::sync::atomic::Ordering;
 use crate::slab::Index;
+use crate::sync::atomic::Ordering;
 use crate::sync::{pause_point, planted};
 
 use super::chain::{self, Chain, Facts, Lone, Shown};
@@ -198,7 +198,9 @@ where
             (None, None) => return None,
             (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
             (_, Some(newest)) if planted("a version owns nothing") => Some(shard.objects.index_of(newest)),
-            (_, Some(_)) => deltas.lend_newest().map(|object| lone.unwrap_or_else(|| shard.objects.index_of(object))),
+            (_, Some(_)) => {
+                deltas.lend_newest().map(|object| lone.unwrap_or_else(|| shard.objects.index_of(object)))
+            }
             (_, None) => None,
         };
         let installed = entry.version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);

@@ -334,7 +334,11 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
     /// The next handle, out of the line.
     #[inline(always)]
     fn next(&mut self, wanted: usize) -> Option<(At, bool)> {
-        if wanted == 1 && self.handles.is_empty() { self.queue.next_in_line() } else { self.next_of_many(wanted) }
+        if wanted == 1 && self.handles.is_empty() {
+            self.queue.next_in_line()
+        } else {
+            self.next_of_many(wanted)
+        }
     }
 
     fn next_of_many(&mut self, wanted: usize) -> Option<(At, bool)> {

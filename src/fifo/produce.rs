@@ -52,10 +52,16 @@ where
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
+    #[inline]
     pub(super) fn change_one(&self, mut change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
         if self.core.closing.is_closed() {
             // Before the transform: the value comes back as it was.
             return Err(ChangeError { kind: ChangeErrorKind::Closed, change });
+        }
+        if self.transform.is_none() {
+            return self
+                .offer_one(change)
+                .map_err(|change| ChangeError { kind: ChangeErrorKind::Closed, change });
         }
         if let Err(source) = self.transform_change(&mut change) {
             return Err(ChangeError { kind: ChangeErrorKind::Transform(source), change });
@@ -64,6 +70,7 @@ where
     }
 
     /// A change whose object is transformed.
+    #[inline(always)]
     pub(super) fn offer_one(&self, change: Change<K, V>) -> Result<(), Change<K, V>> {
         let mut offer = self.prepare(change);
         loop {
@@ -113,11 +120,13 @@ where
         Err(ChangeAllError { kind: ChangeErrorKind::Closed, index: taken, rest, at: 0 })
     }
 
+    #[cold]
     fn transform_change(&self, change: &mut Change<K, V>) -> Result<(), BoxError> {
         change.value_mut().map_or(Ok(()), |value| self.transform_raw(value))
     }
 
     /// All that can be done before the guard.
+    #[inline(always)]
     fn prepare(&self, change: Change<K, V>) -> Offer<K, V> {
         let (kind, key, value) = change.into_parts();
         let hash = self.hash(&key);
@@ -160,6 +169,7 @@ where
         at
     }
 
+    #[inline(always)]
     fn offer(&self, offer: &mut Offer<K, V>, guard: &Guard) -> Offered {
         // Under the guard: see `close`.
         if self.core.closing.is_closed() && !planted("nobody looks under the guard") {

@@ -81,8 +81,17 @@ pub(super) struct Push<'p, K, V> {
 }
 
 impl<K, V> Drop for Push<'_, K, V> {
+    #[inline(always)]
     fn drop(&mut self) {
-        let Some(mut cell) = self.cell.take() else { return };
+        if let Some(cell) = self.cell.take() {
+            self.take_back(cell);
+        }
+    }
+}
+
+impl<'p, K, V> Push<'p, K, V> {
+    #[cold]
+    fn take_back(&mut self, mut cell: Draft<'p, V, FactHead>) {
         loop {
             cell = match cell.into_value() {
                 Ok(value) => return *self.value = value,
@@ -93,13 +102,13 @@ impl<K, V> Drop for Push<'_, K, V> {
             crate::sync::thread::yield_now();
         }
     }
-}
 
-impl<'p, K, V> Push<'p, K, V> {
+    #[inline(always)]
     fn cell(&mut self) -> &mut Draft<'p, V, FactHead> {
         self.cell.as_mut().expect("the fact is not published")
     }
 
+    #[inline(always)]
     fn publish(&mut self) {
         self.cell.take().expect("the fact is not published").publish();
     }
@@ -113,10 +122,12 @@ pub(super) struct Counted<'s> {
 }
 
 impl<'s> Counted<'s> {
+    #[inline(always)]
     pub(super) fn new(came: &'s AtomicU64) -> Self {
         Counted { came, counted: false }
     }
 
+    #[inline(always)]
     pub(super) fn set(&mut self, counted: bool) {
         if counted && !self.counted {
             // Relaxed: published by the exchange that makes the key pending.
@@ -142,6 +153,7 @@ impl Drop for Counted<'_> {
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Appends the fact as its rule says. Runs the key's `Eq`; if that panics nothing has happened.
+    #[inline(always)]
     pub(super) fn push(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> Pushed {
         let shard = &self.core.shards[push.shard];
         let mut counted = Counted::new(&shard.came.keys);
@@ -177,6 +189,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     }
 
     /// On top of an entry.
+    #[inline(always)]
     fn push_on(
         &self,
         shard: &Shard<K, V>,
@@ -185,6 +198,26 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         counted: &mut Counted<'_>,
     ) -> Step {
         let entry = shard.entries.get(index);
+        let word = entry.word();
+        if word.state() != State::Retired && self.is_plain(word, push) {
+            let (fact, below) = (push.fact, word.newest());
+            if let Some(step) = self.put(shard, entry, word, push, counted, (&fact, below)) {
+                return step;
+            }
+        }
+        self.push_by_rule(shard, entry, index, push, counted)
+    }
+
+    /// The same as the rule and the facts that are there say.
+    #[inline(never)]
+    fn push_by_rule(
+        &self,
+        shard: &Shard<K, V>,
+        entry: Entry<'_, V>,
+        index: Index,
+        push: &mut Push<'_, K, V>,
+        counted: &mut Counted<'_>,
+    ) -> Step {
         // Repeats when the word has changed: another fact has come, a lease has begun or ended, the handle is in line.
         loop {
             let word = entry.word();
@@ -215,51 +248,67 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                     counted.set(false);
                     return Step::Appended(self.help(push.shard, index, word));
                 }
-                Merge::Top(fact) => (fact, word.newest()),
+                Merge::Top => (push.fact, word.newest()),
                 Merge::Replace(fact) => (fact, grip.as_ref().and_then(Grip::previous)),
                 Merge::Absorb(fact) => (fact, None),
             };
             let _grip = grip.filter(|_| !planted("a merge lets go before its exchange"));
-            let cell = push.cell();
-            cell.expose();
-            let late = planted("a fact is published before it is linked");
-            cell.set_previous(if late { None } else { below });
-            fact.write(cell.head());
-            let (next, then) = word.append(cell.index(), fact.newest(), fact.background);
-            let missed = word.state() == State::Leased && planted("a dirty key is not counted");
-            let early = !planted("a change is counted late");
-            counted.set(early && !word.is_pending() && !missed);
-            // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
-            let due = (then == Then::Undelay).then(|| entry.cold().note.load(Ordering::Relaxed));
-            pause_point("push: before the exchange");
-            if !entry.advance(word, next) {
-                continue;
-            }
-            pause_point("push: appended");
-            if late {
-                push.cell().set_previous(below);
-            }
-            push.publish();
-            if !early {
-                counted.set(!word.is_pending() && !missed);
-            }
-            if word.state() == State::Idle {
-                let late = planted("a mark is read after the change");
-                entry.begin_since(if late { self.marks.newest() } else { push.since });
-                if self.core.is_only_asked_for(word) {
-                    // Relaxed: only the count matters.
-                    shard.asked.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            if !matches!(plan, Merge::Top(_)) {
+            let Some(step) = self.put(shard, entry, word, push, counted, (&fact, below)) else { continue };
+            if plan != Merge::Top {
                 let merged = word.newest().expect("merged with something");
                 self.let_go(shard, merged, below, &fact, push.fact.debt);
             }
-            return Step::Appended(self.follow(push.shard, index, word, next, then, due));
+            return step;
         }
     }
 
+    /// Puts the fact before those from `below` on, if the word is still this one.
+    #[inline(always)]
+    fn put(
+        &self,
+        shard: &Shard<K, V>,
+        entry: Entry<'_, V>,
+        word: Word,
+        push: &mut Push<'_, K, V>,
+        counted: &mut Counted<'_>,
+        (fact, below): (&Fact, Option<Index>),
+    ) -> Option<Step> {
+        let cell = push.cell();
+        cell.expose();
+        let late = planted("a fact is published before it is linked");
+        cell.set_previous(if late { None } else { below });
+        fact.write(cell.head());
+        let (next, then) = word.append(cell.index(), fact.newest(), fact.background);
+        let missed = word.state() == State::Leased && planted("a dirty key is not counted");
+        let early = !planted("a change is counted late");
+        counted.set(early && !word.is_pending() && !missed);
+        // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
+        let due = (then == Then::Undelay).then(|| entry.cold().note.load(Ordering::Relaxed));
+        pause_point("push: before the exchange");
+        if !entry.advance(word, next) {
+            return None;
+        }
+        pause_point("push: appended");
+        if late {
+            push.cell().set_previous(below);
+        }
+        push.publish();
+        if !early {
+            counted.set(!word.is_pending() && !missed);
+        }
+        if word.state() == State::Idle {
+            let late = planted("a mark is read after the change");
+            entry.begin_since(if late { self.marks.newest() } else { push.since });
+            if self.core.is_only_asked_for(word) {
+                // Relaxed: only the count matters.
+                shard.asked.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        Some(Step::Appended(self.follow(push.shard, entry.index(), word, next, then, due)))
+    }
+
     /// Into a new entry.
+    #[inline(never)]
     fn push_first(
         &self,
         shard: &Shard<K, V>,

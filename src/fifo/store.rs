@@ -29,6 +29,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     }
 
     /// A key, or so many, has come in line; all are woken for what all must see.
+    #[inline(always)]
     pub(super) fn wake_consumers(&self, keys: usize) {
         let panicked = match keys {
             usize::MAX => self.consumers.notify_all(),

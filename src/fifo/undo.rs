@@ -68,7 +68,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if in_front {
             self.lines.push_front(link.at);
             self.wake_consumers(1);
-            self.mark_queued(link, guard);
         } else {
             self.link(link, guard);
         }

@@ -144,7 +144,12 @@ where
     }
 
     /// Whether there is something to do besides, after a first try.
-    fn look_on<T>(&self, mut leased: Option<T>, take: impl Fn(u32) -> Option<T>, thread: u32) -> Option<Look<T>> {
+    fn look_on<T>(
+        &self,
+        mut leased: Option<T>,
+        take: impl Fn(u32) -> Option<T>,
+        thread: u32,
+    ) -> Option<Look<T>> {
         // There is some time for what snapshots have left.
         for _ in 0..SWEEPS {
             if leased.is_some() || !self.core.sweep_if_due() {

@@ -158,6 +158,7 @@ impl Word {
 
     /// A fact is appended.
     #[must_use]
+    #[inline(always)]
     pub(super) fn append(self, fact: Index, kind: Newest, background: bool) -> (Word, Then) {
         let stays = self.is_background() && background;
         let next = self.with_newest(Some(fact)).with_kind(kind);

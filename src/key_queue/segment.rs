@@ -122,7 +122,7 @@ impl<const N: usize> Live<'_, N> {
 
     /// Reserves a cell for each handle and fills the cells in order. Returns the handles that found none: those for
     /// whom the segment has no more, and as many as cells were poisoned. All of them if the life is over.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill<'h>(&self, mut handles: &'h [Handle]) -> &'h [Handle] {
         let (life, many) = (self.link.life(), handles.len() as u64);
         // Relaxed: reserves and publishes nothing. Whoever must see it (`content`) is ordered by other edges.

@@ -167,12 +167,13 @@ impl<T, H: Head> Pool<T, H> {
     }
 
     /// A cell that nobody else sees yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn draft(&self, value: Option<T>) -> Draft<'_, T, H> {
-        let index = self.home().slab.take();
+        let (index, cell) = self.home().slab.take_slot();
+        let spot = Spot { cell, pool: PhantomData };
         // SAFETY: I1: a free cell has no reference and no value, and whoever takes it owns its body.
-        unsafe { self.cell(index).fill(value) };
-        Draft { pool: self, index, exposed: false }
+        unsafe { spot.cell().fill(value) };
+        Draft { pool: self, index, spot, exposed: false }
     }
 
     /// The head of a cell, whatever it is at the moment.
@@ -416,6 +417,7 @@ impl<'p, T, H: Head> Spot<'p, T, H> {
 pub(crate) struct Draft<'p, T, H: Head> {
     pool: &'p Pool<T, H>,
     index: Index,
+    spot: Spot<'p, T, H>,
     /// It has its one reference, so that others may hold it.
     exposed: bool,
 }
@@ -425,10 +427,12 @@ impl<'p, T, H: Head> Draft<'p, T, H> {
         self.index
     }
 
+    #[inline(always)]
     pub(crate) fn head(&self) -> &'p H {
-        self.pool.head(self.index)
+        self.spot.head()
     }
 
+    #[inline(always)]
     pub(crate) fn set_previous(&self, previous: Option<Index>) {
         // Relaxed: whoever publishes the index publishes it.
         self.cell().link.store(previous.map_or(0, Index::get), Relaxed);
@@ -475,8 +479,8 @@ impl<'p, T, H: Head> Draft<'p, T, H> {
     }
 
     #[inline(always)]
-    fn cell(&self) -> &Cell<T, H> {
-        self.pool.cell(self.index)
+    fn cell(&self) -> &'p Cell<T, H> {
+        self.spot.cell()
     }
 }
 
