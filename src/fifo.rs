@@ -209,6 +209,7 @@ where
         }
     }
 
+    #[inline]
     fn change(&self, change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
         self.change_one(change)
     }

@@ -121,6 +121,7 @@ pub trait DeltaQueue:
     /// # Errors
     ///
     /// As [`change`](Self::change).
+    #[inline]
     fn add(&self, key: Self::Key, value: Self::Value) -> Result<(), ChangeError<Self::Key, Self::Value>> {
         self.change(Change::Add(key, value))
     }
@@ -130,6 +131,7 @@ pub trait DeltaQueue:
     /// # Errors
     ///
     /// As [`change`](Self::change).
+    #[inline]
     fn update(&self, key: Self::Key, value: Self::Value) -> Result<(), ChangeError<Self::Key, Self::Value>> {
         self.change(Change::Update(key, value))
     }
@@ -140,6 +142,7 @@ pub trait DeltaQueue:
     /// # Errors
     ///
     /// As [`change`](Self::change).
+    #[inline]
     fn apply(&self, key: Self::Key, value: Self::Value) -> Result<(), ChangeError<Self::Key, Self::Value>> {
         self.change(Change::Apply(key, value))
     }
@@ -150,6 +153,7 @@ pub trait DeltaQueue:
     /// # Errors
     ///
     /// As [`change`](Self::change).
+    #[inline]
     fn delete(&self, key: Self::Key, value: Self::Value) -> Result<(), ChangeError<Self::Key, Self::Value>> {
         self.change(Change::Delete(key, value))
     }

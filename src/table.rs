@@ -184,18 +184,18 @@ impl Table {
     /// The node of this hash that `eq` says is it.
     ///
     /// `hash` is well mixed; only its low 31 bits count, so they must not have chosen the table.
-    #[inline]
-    pub(crate) fn find<N: Node>(
-        &self,
-        nodes: &Slab<N>,
+    #[inline(always)]
+    pub(crate) fn find<'c, N: Node>(
+        &'c self,
+        nodes: &'c Slab<N>,
         hash: u64,
         mut eq: impl FnMut(&N) -> bool,
-        guard: &Guard,
-    ) -> Option<Index> {
+        guard: &'c Guard,
+    ) -> Option<(Index, &'c N)> {
         let list = self.list(nodes, guard);
         let order = order_of_hash(hash);
         list.scan(list.entrance(self.bucket(hash)), |seen, found| match seen {
-            Seen::Node(index, node) if found == order => eq(node).then_some(Some(index)),
+            Seen::Node(index, node) if found == order => eq(node).then_some(Some((index, node))),
             _ => (found > order).then_some(None),
         })
         .flatten()

@@ -95,12 +95,11 @@ impl<V> Shown<V> {
         Shown { deltas, is_lent: false }
     }
 
-    /// Of one.
+    /// One more, whose object has a reference of its own.
     #[inline(always)]
-    pub(super) fn one(delta: RawDelta<Object<V>>) -> Self {
-        let mut deltas = DeltaList::new();
-        deltas.push(delta);
-        Shown::new(deltas)
+    pub(super) fn push(&mut self, delta: RawDelta<Object<V>>) {
+        debug_assert!(!self.is_lent, "the newest is not lent");
+        self.deltas.push(delta);
     }
 
     /// Gives the newest object's reference away, to the version, which keeps it as long as this is shown (V1, V2).

@@ -128,13 +128,13 @@ impl LazyPin {
 pub(super) struct Rest<V> {
     _deltas: Shown<V>,
     _previous: Option<Object<V>>,
-    _left: Vec<Object<V>>,
+    _left: Option<Object<V>>,
     _thrown: Option<Box<Thrown<V>>>,
 }
 
 impl<V> Rest<V> {
     pub(super) fn of(deltas: Shown<V>, previous: Option<Object<V>>, thrown: Option<Box<Thrown<V>>>) -> Self {
-        Rest { _deltas: deltas, _previous: previous, _left: Vec::new(), _thrown: thrown }
+        Rest { _deltas: deltas, _previous: previous, _left: None, _thrown: thrown }
     }
 }
 
@@ -146,13 +146,14 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let Held { shard, mut tenure, since, deltas, previous, debts, .. } = held;
         let shard = shard as usize;
         let mut pin = LazyPin::default();
-        let mut left = Vec::new();
+        let mut left = None;
         // Repeats when a fact has come.
         let link = loop {
             let word = entry.word();
             let dirty = word.newest().is_some();
             if !self.keeps_known() {
-                left.extend(leave(entry, &mut tenure, &deltas, dirty));
+                // What it leaves is in the deltas: of that no last reference goes here.
+                left = left.or(leave(entry, &mut tenure, &deltas, dirty));
             }
             if dirty {
                 // Relaxed: published by the exchange.

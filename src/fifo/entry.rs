@@ -356,7 +356,11 @@ impl<K, V> Entries<K, V> {
 
     #[inline(always)]
     pub(super) fn at<'e>(&'e self, spot: &Spot<'e, K, EntryHead>, index: Index) -> Entry<'e, V> {
-        let slot = spot.cell();
+        self.of_slot(spot.cell(), index)
+    }
+
+    #[inline(always)]
+    pub(super) fn of_slot<'e>(&'e self, slot: &'e Slot<K>, index: Index) -> Entry<'e, V> {
         Entry { head: slot.head(), parcel: slot.link(), parts: &self.parts, index }
     }
 

@@ -179,7 +179,8 @@ impl Model {
     /// The key's entry, and how many are kept for the sake of replaces.
     fn left_behind(&self) -> (Option<Index>, usize) {
         let shard = &self.core.shards[0];
-        let entry = shard.find_entry(self.hash(&KEY), &KEY, &epoch::pin());
+        let guard = epoch::pin();
+        let entry = shard.find_entry(self.hash(&KEY), &KEY, &guard).map(|entry| entry.index());
         // Relaxed: the others are joined.
         (entry, shard.asked.load(Ordering::Relaxed))
     }

@@ -17,6 +17,7 @@ use super::fact::Fact;
 use super::lines::At;
 use super::parts::GivenBack;
 use super::pop::{Garbage, Held, Taken};
+use super::shard::Shard;
 use super::word::Newest;
 use super::{DeltaFifo, Objects};
 
@@ -38,10 +39,11 @@ where
             None => Before::Absent,
         });
         let (facts, newest, mut held) = self.held(taken);
-        let came = self.resolve(&mut held, facts, newest, &before, garbage);
+        let came = self.resolve(shard, &mut held, facts, newest, &before, garbage);
         // Nothing in the deltas: what is known stays.
         if !held.deltas.is_empty() {
-            let replaced = self.install(at, entry, before.object(), &mut held.deltas, came.lone, garbage);
+            let replaced =
+                self.install((shard, at), entry, before.object(), &mut held.deltas, came.lone, garbage);
             if came.is_fresh {
                 held.previous = replaced.or_else(|| before.object().cloned());
             } else {
@@ -58,7 +60,8 @@ where
         before: Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Held<K, V> {
-        let entry = self.core.shards[taken.at.shard].entries.get(taken.at.index);
+        let shard = &self.core.shards[taken.at.shard];
+        let entry = shard.entries.of_lease(&taken.key, &taken.tenure);
         let previous = before.object().cloned();
         let (left, given_back) = entry.legacy(&mut taken.tenure, |legacy| {
             (legacy.left.take().map(|left| *left), legacy.given_back.is_some())
@@ -71,14 +74,14 @@ where
             None if matches!(before, Before::Absent)
                 && matches!(self.known, Known::Store(_))
                 && !given_back
-                && is_swept(&self.core.shards[taken.at.shard].objects, &taken.facts) =>
+                && is_swept(&shard.objects, &taken.facts) =>
             {
                 Before::CannotTell
             }
             None => before,
         };
         let (facts, newest, mut held) = self.held(taken);
-        let came = self.resolve(&mut held, facts, newest, &before, garbage);
+        let came = self.resolve(shard, &mut held, facts, newest, &before, garbage);
         garbage.objects.extend(before.into_object());
         if came.is_fresh {
             held.previous = previous;
@@ -92,13 +95,13 @@ where
     #[inline(always)]
     fn resolve(
         &self,
+        shard: &Shard<K, V>,
         held: &mut Held<K, V>,
         facts: Chain,
         newest: Newest,
         before: &Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Came {
-        let shard = &self.core.shards[held.shard as usize];
         let entry = shard.entries.of_lease(&held.key, &held.tenure);
         if entry.has_legacy(&held.tenure) {
             return self.resolve_all(held, facts, newest, before, garbage);
@@ -108,7 +111,7 @@ where
                 let late = planted("a change has the number of its lease");
                 let number = if late { 2 * self.core.replaces.newest() + 1 } else { number };
                 if let Some(delta) = settle_first(delta, before) {
-                    held.deltas = Shown::one(delta);
+                    held.deltas.push(delta);
                 }
                 let judged = entry.judged(&mut held.tenure, |judged| *judged);
                 note_number(entry, held, judged, number);
@@ -184,25 +187,26 @@ where
     #[inline(always)]
     fn install(
         &self,
-        at: At,
+        (shard, at): (&Shard<K, V>, At),
         entry: Entry<'_, V>,
         before: Option<&Object<V>>,
         deltas: &mut Shown<V>,
         lone: Option<Index>,
         garbage: &mut Garbage<V>,
     ) -> Option<Object<V>> {
-        let shard = &self.core.shards[at.shard];
         let newest = known_after(deltas);
         let (was_known, is_known) = (before.is_some(), newest.is_some());
-        let new = match (before, newest) {
+        match (before, newest) {
             (None, None) => return None,
             (Some(before), Some(newest)) if before.ptr_eq(newest) => return None,
-            (_, Some(newest)) if planted("a version owns nothing") => Some(shard.objects.index_of(newest)),
-            (_, Some(_)) => {
-                deltas.lend_newest().map(|object| lone.unwrap_or_else(|| shard.objects.index_of(object)))
-            }
-            (_, None) => None,
+            _ => {}
+        }
+        let new = match is_known {
+            true if planted("a version owns nothing") => known_after(deltas),
+            true => deltas.lend_newest(),
+            false => None,
         };
+        let new = new.map(|object| (lone.unwrap_or_else(|| shard.objects.index_of(object)), object.head()));
         let installed = entry.version.install(&shard.objects, &self.core.epochs, new, &mut garbage.objects);
         installed.kept.into_iter().for_each(|kept| self.core.keep(at, kept));
         pause_point("known: installed");

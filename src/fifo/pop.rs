@@ -94,8 +94,9 @@ pub(super) struct Garbage<V> {
 }
 
 impl<V> Garbage<V> {
+    #[inline(always)]
     fn is_empty(&self) -> bool {
-        self.deltas.is_empty() && self.objects.is_empty() && self.leases.is_empty()
+        self.deltas.capacity() + self.leases.capacity() == 0 && self.objects.is_empty()
     }
 }
 
@@ -164,7 +165,10 @@ where
         {
             held = self.clean_up_one(&mut popping, held);
         }
-        popping.end();
+        if popping.is_empty() {
+            // Spares the drops of what mostly is empty.
+            std::mem::forget(popping);
+        }
         if thread != 0 && held.is_some() {
             owner::note_popped(1);
         }
@@ -354,13 +358,11 @@ impl<'q, K: Hash + Eq, V, S> Popping<'q, K, V, S> {
         self.handles.pop().map(|handle| (At::of(handle), false))
     }
 
-    /// Nothing is to be put back. Spares the drops of what mostly is empty.
+    /// Whether it has nothing, not even memory.
     #[inline(always)]
-    fn end(self) {
-        let is_empty = self.handles.capacity() == 0 && self.batch.capacity() == 0 && self.garbage.is_empty();
-        if is_empty && self.taken.is_none() {
-            std::mem::forget(self);
-        }
+    fn is_empty(&self) -> bool {
+        let handles = self.handles.capacity() + self.batch.capacity();
+        handles == 0 && self.garbage.is_empty() && self.taken.is_none()
     }
 }
 

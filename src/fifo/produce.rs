@@ -16,11 +16,13 @@ use super::DeltaFifo;
 use super::fact::Fact;
 use super::link::ToLink;
 use super::push::{Push, PushKey, Pushed, Rule};
+use super::shard::Shard;
 
 /// A change on its way into the queue. What the queue does not take stays here, and drops under no guard.
 struct Offer<K, V> {
     kind: RawKind,
     hash: u64,
+    shard: usize,
     key: Option<K>,
     value: Option<V>,
     /// Whether the user's store knows the key, once it was asked.
@@ -43,25 +45,26 @@ enum Offered {
 /// So many changes are made under one guard, and so many keys go in line together.
 const STRETCH: usize = 32;
 
-/// So many objects of a shard that were merged away wait for a consumer to drop them.
-const BACKLOG: u32 = 64;
-
 impl<K, V, S> DeltaFifo<K, V, S>
 where
     K: Hash + Eq + Send + Sync,
     V: Send + Sync,
     S: BuildHasher + Send + Sync,
 {
-    #[inline]
-    pub(super) fn change_one(&self, mut change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
+    #[inline(always)]
+    pub(super) fn change_one(&self, change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
+        if self.core.closing.is_closed() || self.transform.is_some() {
+            return self.change_warily(change);
+        }
+        self.offer_one(change).map_err(|change| ChangeError { kind: ChangeErrorKind::Closed, change })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_warily(&self, mut change: Change<K, V>) -> Result<(), ChangeError<K, V>> {
         if self.core.closing.is_closed() {
             // Before the transform: the value comes back as it was.
             return Err(ChangeError { kind: ChangeErrorKind::Closed, change });
-        }
-        if self.transform.is_none() {
-            return self
-                .offer_one(change)
-                .map_err(|change| ChangeError { kind: ChangeErrorKind::Closed, change });
         }
         if let Err(source) = self.transform_change(&mut change) {
             return Err(ChangeError { kind: ChangeErrorKind::Transform(source), change });
@@ -72,20 +75,26 @@ where
     /// A change whose object is transformed.
     #[inline(always)]
     pub(super) fn offer_one(&self, change: Change<K, V>) -> Result<(), Change<K, V>> {
-        let mut offer = self.prepare(change);
+        self.make(self.prepare(change)).map_err(Offer::into_change)
+    }
+
+    /// Makes a change; it comes back if the queue is closed.
+    #[inline(never)]
+    fn make(&self, mut offer: Offer<K, V>) -> Result<(), Offer<K, V>> {
+        let shard = &self.core.shards[offer.shard];
         loop {
             let guard = epoch::pin();
-            self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash, &guard);
-            match self.offer(&mut offer, &guard) {
+            shard.prefetch_entry(offer.hash, &guard);
+            match self.offer(shard, &mut offer, &guard) {
                 Offered::Taken(link) => {
                     if let Some(link) = link {
                         self.link(link, &guard);
                     }
                     drop(guard);
-                    self.tidy_if_left_alone(offer.hash);
+                    shard.tidy_if_left_alone();
                     return Ok(());
                 }
-                Offered::Closed => return Err(offer.into_change()),
+                Offered::Closed => return Err(offer),
                 Offered::AskStore => {
                     drop(guard);
                     self.ask_for(&mut offer);
@@ -130,12 +139,13 @@ where
     fn prepare(&self, change: Change<K, V>) -> Offer<K, V> {
         let (kind, key, value) = change.into_parts();
         let hash = self.hash(&key);
-        self.core.shards[self.shard_of(hash)].prefetch_bucket(hash);
+        let shard = self.shard_of(hash);
+        self.core.shards[shard].prefetch_bucket(hash);
         let stored = match self.known {
             Known::None => Some(false),
             Known::Inside | Known::Store(_) => None,
         };
-        Offer { kind, hash, key: Some(key), value, stored }
+        Offer { kind, hash, shard, key: Some(key), value, stored }
     }
 
     /// How many were taken.
@@ -145,11 +155,12 @@ where
             let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: SmallVec::new() };
             let (begin, end) = (at, offers.len().min(at + STRETCH));
             for offer in &offers[begin..end] {
-                self.core.shards[self.shard_of(offer.hash)].prefetch_entry(offer.hash, &stretch.guard);
+                self.core.shards[offer.shard].prefetch_entry(offer.hash, &stretch.guard);
             }
             let mut ask = false;
             while at < end && !ask {
-                match self.offer(&mut offers[at], &stretch.guard) {
+                let offer = &mut offers[at];
+                match self.offer(&self.core.shards[offer.shard], offer, &stretch.guard) {
                     Offered::Taken(link) => {
                         stretch.links.extend(link);
                         at += 1;
@@ -163,33 +174,32 @@ where
                 self.ask_for(&mut offers[at]);
             }
             for offer in &offers[begin..at] {
-                self.tidy_if_left_alone(offer.hash);
+                self.core.shards[offer.shard].tidy_if_left_alone();
             }
         }
         at
     }
 
     #[inline(always)]
-    fn offer(&self, offer: &mut Offer<K, V>, guard: &Guard) -> Offered {
+    fn offer(&self, shard: &Shard<K, V>, offer: &mut Offer<K, V>, guard: &Guard) -> Offered {
         // Under the guard: see `close`.
         if self.core.closing.is_closed() && !planted("nobody looks under the guard") {
             return Offered::Closed;
         }
         pause_point("offer: not closed");
-        let shard = self.shard_of(offer.hash);
         let mut push = Push {
-            shard,
+            shard: offer.shard,
             hash: offer.hash,
             key: PushKey::Callers(&mut offer.key),
             fact: Fact::change(offer.kind, self.core.replaces.newest()),
             rule: if offer.kind.is_deletion() { Rule::Deletion(offer.stored) } else { Rule::Always },
             since: self.marks.newest(),
-            cell: Some(self.core.shards[shard].objects.draft(offer.value.take())),
+            cell: Some(shard.objects.draft_from(&mut offer.value)),
             // The caller drops it under no guard.
             value: &mut offer.value,
             wanted: true,
         };
-        match self.push(&mut push, guard) {
+        match self.push_to(shard, &mut push, guard) {
             Pushed::Done { link, .. } => {
                 if self.core.replaces.change() {
                     self.wake_watchers();
@@ -197,14 +207,6 @@ where
                 Offered::Taken(link)
             }
             Pushed::AskStore => Offered::AskStore,
-        }
-    }
-
-    /// What was merged away is dropped by consumers. Where none come, whoever merges drops it: so what waits is bounded.
-    pub(super) fn tidy_if_left_alone(&self, hash: u64) {
-        let shard = &self.core.shards[self.shard_of(hash)];
-        if shard.objects.dead_backlog() > BACKLOG {
-            shard.objects.bury_dead();
         }
     }
 

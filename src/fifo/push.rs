@@ -153,16 +153,20 @@ impl Drop for Counted<'_> {
 
 impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     /// Appends the fact as its rule says. Runs the key's `Eq`; if that panics nothing has happened.
-    #[inline(always)]
     pub(super) fn push(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> Pushed {
-        let shard = &self.core.shards[push.shard];
+        self.push_to(&self.core.shards[push.shard], push, guard)
+    }
+
+    /// The same with its shard.
+    #[inline(always)]
+    pub(super) fn push_to(&self, shard: &Shard<K, V>, push: &mut Push<'_, K, V>, guard: &Guard) -> Pushed {
         let mut counted = Counted::new(&shard.came.keys);
         // Repeats when another producer has made the entry, or its lease has just ended: those have gone on.
         loop {
             let found = shard.find_entry(push.hash, push.key.get(), guard);
             pause_point("push: looked for the entry");
             let step = match found {
-                Some(index) => self.push_on(shard, index, push, &mut counted),
+                Some(entry) => self.push_on(shard, entry, push, &mut counted),
                 None => self.push_first(shard, push, &mut counted, guard),
             };
             match step {
@@ -193,11 +197,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     fn push_on(
         &self,
         shard: &Shard<K, V>,
-        index: Index,
+        entry: Entry<'_, V>,
         push: &mut Push<'_, K, V>,
         counted: &mut Counted<'_>,
     ) -> Step {
-        let entry = shard.entries.get(index);
         let word = entry.word();
         if word.state() != State::Retired && self.is_plain(word, push) {
             let (fact, below) = (push.fact, word.newest());
@@ -205,7 +208,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
                 return step;
             }
         }
-        self.push_by_rule(shard, entry, index, push, counted)
+        self.push_by_rule(shard, entry, push, counted)
     }
 
     /// The same as the rule and the facts that are there say.
@@ -214,10 +217,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         &self,
         shard: &Shard<K, V>,
         entry: Entry<'_, V>,
-        index: Index,
         push: &mut Push<'_, K, V>,
         counted: &mut Counted<'_>,
     ) -> Step {
+        let index = entry.index();
         // Repeats when the word has changed: another fact has come, a lease has begun or ended, the handle is in line.
         loop {
             let word = entry.word();

@@ -89,7 +89,7 @@ where
         }
         let appended = self.push_item(&ticket.0, &mut item, &guard);
         drop(guard);
-        self.tidy_if_left_alone(item.hash);
+        self.core.shards[self.shard_of(item.hash)].tidy_if_left_alone();
         Ok(if appended { Upsert::Placed } else { Upsert::Superseded })
     }
 
@@ -127,7 +127,7 @@ where
                     self.push_item(&running.open, item, &epoch::pin());
                 }
             });
-            panics.outlast(|| self.tidy_if_left_alone(item.hash));
+            panics.outlast(|| self.core.shards[self.shard_of(item.hash)].tidy_if_left_alone());
         }
         Ok(self.finish_replace(running, sweep, panics))
     }

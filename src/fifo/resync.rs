@@ -198,7 +198,7 @@ where
     #[cfg(test)]
     fn carry(&self, push: &Push<'_, K, V>, guard: &epoch::Guard) -> Option<crate::slab::Index> {
         let shard = &self.core.shards[push.shard];
-        let entry = shard.entries.get(shard.find_entry(push.hash, push.key.get(), guard)?);
+        let entry = shard.find_entry(push.hash, push.key.get(), guard)?;
         Some(super::chain::keep(&shard.objects, entry.version.object(&shard.objects, &self.core.epochs)?))
     }
 

@@ -18,6 +18,9 @@ use super::kept::Kept;
 use super::limbo::Limbo;
 use super::word::Word;
 
+/// So many objects that were merged away wait for a consumer to drop them.
+const BACKLOG: u32 = 64;
+
 /// So many entries are looked at under one guard.
 const STRIDE: usize = 64;
 
@@ -101,12 +104,15 @@ impl<K, V> Shard<K, V> {
     }
 
     /// The entry of a key, which may be retired by now. Runs the key's `Eq`.
-    pub(super) fn find_entry<Q>(&self, hash: u64, key: &Q, guard: &Guard) -> Option<Index>
+    #[inline(always)]
+    pub(super) fn find_entry<'c, Q>(&'c self, hash: u64, key: &Q, guard: &'c Guard) -> Option<Entry<'c, V>>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.table.find(self.entries.slots(), hash, |slot| key_met(slot, guard).borrow() == key, guard)
+        let is_it = |slot: &Slot<K>| key_met(slot, guard).borrow() == key;
+        let (index, slot) = self.table.find(self.entries.slots(), hash, is_it, guard)?;
+        Some(self.entries.of_slot(slot, index))
     }
 
     /// Unlinks an entry that the caller has retired (E6).
@@ -160,14 +166,31 @@ impl<K, V> Shard<K, V> {
     }
 
     /// Drops keys and objects that consumers have to drop, and recycles their memory. Runs user code: not under a guard.
+    #[inline(always)]
     pub(super) fn tidy(&self) {
+        if self.is_untidy() {
+            self.tidy_up();
+        }
+    }
+
+    #[cold]
+    fn tidy_up(&self) {
         if self.objects.has_dead() {
             self.objects.bury_dead();
         }
         self.limbo.recycle(self.entries.slots(), |index| self.entries.recycle(index));
     }
 
+    /// What was merged away is dropped by consumers. Where none come, whoever merges drops it: so what waits is bounded.
+    #[inline(always)]
+    pub(super) fn tidy_if_left_alone(&self) {
+        if self.objects.dead_backlog() > BACKLOG {
+            self.objects.bury_dead();
+        }
+    }
+
     /// Whether there is something for [`tidy`](Self::tidy).
+    #[inline(always)]
     pub(super) fn is_untidy(&self) -> bool {
         self.objects.has_dead() || self.limbo.is_ripe()
     }

@@ -38,7 +38,7 @@
 //!   all the same if it is the last: its stamp says that there is nothing, and its cell is left alone.
 
 use crate::delta::{FactHead, Object};
-use crate::object::Spot;
+use crate::object::{Lent, Spot};
 use crate::slab::{INDEX_MASK, Index};
 use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::hint::spin_loop;
@@ -92,6 +92,7 @@ fn stamped_by(head: &FactHead, epoch: u64) -> Option<bool> {
 }
 
 /// V4. The epoch.
+#[inline(always)]
 fn stamp(head: &FactHead, epochs: &Epochs, after_rmw: bool) -> u64 {
     // Acquire: pairs with the exchange below (Release); who reads a stamp has seen what its writer saw of epochs.
     let stamp = head.debt.load(weaken("a stamp is read relaxed", Ordering::Acquire));
@@ -217,18 +218,23 @@ impl Version {
         }
     }
 
-    /// V1, V2: the caller is the holder, and hands over a reference to the new object, if there is one. `garbage` gets what no
-    /// snapshot shows any more, but for the object before.
+    /// V1, V2: the caller is the holder, and hands over a reference to the new object, if there is one: its cell, and the head of that.
+    /// `garbage` gets what no snapshot shows any more, but for the object before.
+    #[inline(always)]
     pub(super) fn install<V>(
         &self,
         objects: &Objects<V>,
         epochs: &Epochs,
-        object: Option<Index>,
+        object: Option<(Index, &FactHead)>,
         garbage: &mut impl Extend<Object<V>>,
     ) -> Installed<V> {
-        let cell = object.unwrap_or_else(|| objects.draft(None).publish());
-        let new = cell.get() | if object.is_some() { 0 } else { ABSENT };
-        let head = objects.head(cell);
+        let (new, head) = match object {
+            Some((cell, head)) => (cell.get(), head),
+            None => {
+                let cell = objects.draft(None).publish();
+                (cell.get() | ABSENT, objects.head(cell))
+            }
+        };
         // Relaxed: only the holder changes it (V1).
         let newest = self.0.load(Ordering::Relaxed);
         let before = index(newest);
@@ -252,6 +258,7 @@ impl Version {
     }
 
     /// V5.
+    #[inline(always)]
     fn decide<V>(
         &self,
         objects: &Objects<V>,
@@ -268,7 +275,7 @@ impl Version {
         debug_assert!(since & STAMP != 0 && !is_missing(since), "V4");
         let since = since & EPOCH;
         pause_point("version: about to be decided");
-        let mut watched = epochs.watched(since, stamp).filter(|_| existed || !is_last);
+        let watched = epochs.watched(since, stamp).filter(|_| existed || !is_last);
         if is_last && watched.is_none() {
             // Relaxed: who finds the old one's cell recycled finds this link changed, as its reference is let go of after this, by a
             // release of its own. What ends a chain publishes nothing.
@@ -277,7 +284,21 @@ impl Version {
             let old = (!planted("the version before is forgotten")).then_some(old);
             return Installed { before: old.filter(|_| existed), kept: None };
         }
-        let old = Object::clone(&lent);
+        self.keep_before(objects, epochs, (new, &lent), (before, existed, is_last, watched), garbage)
+    }
+
+    /// The same where somebody may see the version before, or one before that.
+    #[cold]
+    #[inline(never)]
+    fn keep_before<V>(
+        &self,
+        objects: &Objects<V>,
+        epochs: &Epochs,
+        (new, lent): (&FactHead, &Lent<V, FactHead>),
+        (before, existed, is_last, mut watched): (Index, bool, bool, Option<Watched>),
+        garbage: &mut impl Extend<Object<V>>,
+    ) -> Installed<V> {
+        let old = Object::clone(lent);
         // Release: pairs with `hold` and `take_out` (Acquire). From here on others may take it out, and have the reference above behind
         // them. No model sees that: the count is a read-modify-write, which loom never puts off.
         older(new).store(before.get(), Ordering::Release);

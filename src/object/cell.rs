@@ -170,15 +170,21 @@ impl<T, H: Head> Cell<T, H> {
         true
     }
 
+    /// Takes the value, if there is one.
+    ///
     /// # Safety
     ///
     /// The body is the caller's, and there is no value.
     #[inline(always)]
-    pub(super) unsafe fn fill(&self, value: Option<T>) {
+    pub(super) unsafe fn fill(&self, value: &mut Option<T>) {
         debug_assert!(value.is_some() || self.head.body().is_some(), "a cell that may have no value says so");
-        if let Some(value) = value {
+        if let Some(there) = value {
+            // SAFETY: it is read here, and forgotten below, with no step in between that could panic. (`Option::take` moves it twice.)
+            let read = unsafe { ptr::read(there) };
             // SAFETY: the caller's promise.
-            unsafe { self.put(value) };
+            unsafe { self.put(read) };
+            // SAFETY: what is overwritten has been read, so it is not dropped.
+            unsafe { ptr::write(value, None) };
         }
     }
 

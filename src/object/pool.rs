@@ -168,7 +168,13 @@ impl<T, H: Head> Pool<T, H> {
 
     /// A cell that nobody else sees yet.
     #[inline(always)]
-    pub(crate) fn draft(&self, value: Option<T>) -> Draft<'_, T, H> {
+    pub(crate) fn draft(&self, mut value: Option<T>) -> Draft<'_, T, H> {
+        self.draft_from(&mut value)
+    }
+
+    /// The same, of a value that is moved once.
+    #[inline(always)]
+    pub(crate) fn draft_from(&self, value: &mut Option<T>) -> Draft<'_, T, H> {
         let (index, cell) = self.home().slab.take_slot();
         let spot = Spot { cell, pool: PhantomData };
         // SAFETY: I1: a free cell has no reference and no value, and whoever takes it owns its body.

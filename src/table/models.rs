@@ -149,7 +149,7 @@ impl Set {
     }
 
     fn find(&self, key: u64, guard: &Guard) -> Option<Index> {
-        self.table.find(&self.nodes, key % 10, |item| item.key() == key, guard)
+        self.table.find(&self.nodes, key % 10, |item| item.key() == key, guard).map(|(index, _)| index)
     }
 
     fn remove(&self, slot: Index, guard: &Guard) -> bool {

@@ -65,7 +65,7 @@ impl Set {
 
     fn find(&self, key: u64) -> Option<Index> {
         let eq = |item: &Item| item.key.load(SeqCst) == key;
-        self.table.find(&self.nodes, (self.hash)(key), eq, &epoch::pin())
+        self.table.find(&self.nodes, (self.hash)(key), eq, &epoch::pin()).map(|(index, _)| index)
     }
 
     fn insert(&self, key: u64) -> bool {
@@ -86,7 +86,9 @@ impl Set {
     fn remove(&self, key: u64) -> bool {
         let guard = epoch::pin();
         let eq = |item: &Item| item.key.load(SeqCst) == key;
-        let Some(node) = self.table.find(&self.nodes, (self.hash)(key), eq, &guard) else { return false };
+        let Some((node, _)) = self.table.find(&self.nodes, (self.hash)(key), eq, &guard) else {
+            return false;
+        };
         self.remove_node(node, &guard)
     }
 

@@ -118,7 +118,7 @@ impl<K, V> Cut<K, V> {
     {
         let shards = &self.core.shards;
         let shard = &shards[shard_of(hash, shards.len())];
-        let index = shard.find_entry(hash, key, &epoch::pin())?;
+        let index = shard.find_entry(hash, key, &epoch::pin())?.index();
         self.see(Place { shard, index, slot: shard.entries.slots().get(index) })
     }
 

@@ -74,9 +74,9 @@ where
     {
         let hash = self.hash(key);
         let shard = &self.core.shards[self.shard_of(hash)];
-        let index = shard.find_entry(hash, key, guard)?;
-        let object = shard.entries.get(index).version.object(&shard.objects, &self.core.epochs)?;
-        Some((shard, index, object))
+        let entry = shard.find_entry(hash, key, guard)?;
+        let object = entry.version.object(&shard.objects, &self.core.epochs)?;
+        Some((shard, entry.index(), object))
     }
 
     pub(in crate::fifo) fn known_view(&self) -> FifoKnown<'_, K, V, S> {

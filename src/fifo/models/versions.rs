@@ -176,7 +176,12 @@ impl Keys {
 
     fn install(&self, key: usize, object: Option<Index>) {
         let mut garbage = Vec::new();
-        let installed = self.versions[key].install(&self.objects, &self.epochs, object, &mut garbage);
+        let installed = self.versions[key].install(
+            &self.objects,
+            &self.epochs,
+            object.map(|at| (at, self.objects.head(at))),
+            &mut garbage,
+        );
         let kept = installed.kept.into_iter().map(|kept| kept.version);
         let_go(installed.before.into_iter().chain(kept).chain(garbage));
     }

@@ -30,8 +30,7 @@ mod bodies {
         producer.join().unwrap();
         let shard = &queue.core.shards[0];
         let guard = epoch::pin();
-        let index = shard.find_entry(queue.hash(&KEY), &KEY, &guard).expect("it is pending");
-        let entry = shard.entries.get(index);
+        let entry = shard.find_entry(queue.hash(&KEY), &KEY, &guard).expect("it is pending");
         let grip = shard.grip(entry, entry.word()).ok().expect("nobody else is there");
         assert_eq!(shard.settled(entry, grip.as_ref()), 3, "the number is lost");
     }

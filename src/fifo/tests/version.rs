@@ -36,7 +36,12 @@ impl Known {
     /// Makes it the known object, and lets go of the one before.
     fn set(&self, object: Option<&Arc<u8>>) -> Installed<Arc<u8>> {
         let object = object.map(|object| self.keep(object));
-        self.version.install(&self.objects, &self.epochs, object, &mut Vec::new())
+        self.version.install(
+            &self.objects,
+            &self.epochs,
+            object.map(|at| (at, self.objects.head(at))),
+            &mut Vec::new(),
+        )
     }
 
     fn read(&self) -> Option<u8> {
