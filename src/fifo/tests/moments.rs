@@ -151,7 +151,7 @@ fn a_change_is_counted_before_it_is_there() {
     assert_eq!(queue.pending_len(), 1);
 }
 
-/// A resync has put a key in the background line and is stopped before it says so; a real change, stopped before the first
+/// A resync has helped to put a key in the background line and is stopped before it says so; a real change, stopped before the first
 /// line, moves the key there. Whoever comes late must not say that it stands where it does not.
 #[test]
 fn a_mark_of_the_background_is_none_of_the_first_line() {
@@ -159,9 +159,11 @@ fn a_mark_of_the_background_is_none_of_the_first_line() {
         Arc::new(Builder::new().background(Background::Resync).shards(1).build());
     queue.add(1, 1).expect("it is open");
     queue.try_pop().expect("it is in line").done();
-    let (resync, woken) = stopped(&queue, "link: woken", |queue| _ = queue.resync());
+    let (first, half) = stopped(&queue, "link: owed", |queue| _ = queue.resync());
+    let (resync, woken) = stopped(&queue, "link: woken", |queue| _ = queue.resync_key(1));
     let (update, owed) = stopped(&queue, "link: owed", |queue| _ = queue.update(1, 2));
     go_on(resync, &woken);
+    go_on(first, &half);
     let lease = queue.try_pop().expect("the handle in the background is good until the key stands in front");
     assert_eq!(lease.deltas().len(), 2);
     lease.done();

@@ -261,14 +261,17 @@ fn nobody_waits_for_a_stopped_thread() {
 fn who_goes_on_late_marks_no_later_generation() {
     let world = Arc::new((PLAIN.world)());
     let add = |world: &Arc<World>| _ = world.add(KEY);
-    let (linker, woken) = stop_in(&world, "link: woken", 0, add);
-    assert!(arrives(&linker, &woken));
+    let (linker, owed) = stop_in(&world, "link: owed", 0, add);
+    assert!(arrives(&linker, &owed));
+    let (helper, woken) = stop_in(&world, "link: woken", 0, add);
+    assert!(arrives(&helper, &woken));
     let lease = world.queue.try_pop().expect("it is in line").into_owned(&world.queue);
     world.update(KEY);
     let (ender, ended) = stop_in(&world, "finish: ended", 0, |world| world.complete(lease));
     assert!(arrives(&ender, &ended));
-    // The key is half in line once more. The first to have put it there now says that it stands there.
-    go_on(linker, &woken);
+    // The key is half in line once more. Who has helped before now says that it stands there.
+    go_on(helper, &woken);
+    go_on(linker, &owed);
     others_go_on("the second half of a second generation", &world, false, false);
     go_on(ender, &ended);
     Arc::into_inner(world).expect("every thread has ended").end(false);

@@ -164,10 +164,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         prepare: known,
         call: |world, _| _ = world.queue.resync().expect("it is open"),
         passes: &[
-            "link: before the mark",
             "link: in line",
             "link: owed",
-            "link: woken",
             "notify: fence",
             "push: appended",
             "push: before the exchange",
@@ -183,10 +181,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         prepare: known,
         call: |world, _| _ = world.queue.resync_key(world.key(KEY)),
         passes: &[
-            "link: before the mark",
             "link: in line",
             "link: owed",
-            "link: woken",
             "notify: fence",
             "push: appended",
             "push: before the exchange",
@@ -206,10 +202,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         passes: &[
             "first: change",
             "insert: ready",
-            "link: before the mark",
             "link: in line",
             "link: owed",
-            "link: woken",
             "marks: numbered",
             "marks: read",
             "marks: reported",
