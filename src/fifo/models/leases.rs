@@ -5,6 +5,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::epoch;
 use crate::sync::model::model;
 
+use super::super::end::LazyPin;
+
 model! { e2_two_consumers_and_two_handles_of_one_key, preemptions: Some(3),
     fails: fails_if_the_word_is_stored "the word is stored" "doubled",
     fails: fails_if_a_handle_is_good_whatever_the_state "a handle is good whatever the state" "Causality violation",
@@ -136,7 +138,7 @@ mod bodies {
         let undo = |queue: &Fifo| {
             let guard = epoch::pin();
             let at = queue.lines.pop().expect("it is in line");
-            let taken = queue.lease(at.0, at.1).expect("its handle is good");
+            let taken = queue.lease(at.0, at.1, &mut LazyPin::default()).expect("its handle is good");
             queue.untake(taken, &guard);
         };
         goes_back(undo, [2, 1]);

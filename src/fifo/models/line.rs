@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::model::model;
+use crate::sync::thread::yield_now;
 
 use super::super::link::ToLink;
 use super::super::word::{Newest, State};
@@ -81,17 +82,19 @@ mod bodies {
         an_add_ends("push: reserved");
     }
 
-    /// A task sleeps.
+    /// A task sleeps, and who helps is stopped before the wake, too.
     pub(super) fn e4_an_add_wakes_though_the_first_is_stopped_before_its_wake() {
         let queue = Queue::new();
         let flag = Arc::new(Flag::default());
         let waker = Waker::from(Arc::clone(&flag));
         let mut task = Box::pin(queue.pop_async());
         assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let first = queue.stopped("link: in line", |queue| queue.add(1, 10).unwrap());
+        let first = queue.stopped("link: owed", |queue| queue.add(1, 10).unwrap());
+        let helper = queue.stopped("link: in line", |queue| queue.add(1, 15).unwrap());
         queue.add(1, 20).unwrap();
         assert!(flag.0.load(std::sync::atomic::Ordering::Relaxed), "asleep");
         drop(task);
+        go_on(helper);
         go_on(first);
         rest(&queue);
     }
@@ -126,12 +129,19 @@ mod bodies {
         rest(&queue);
     }
 
-    /// A lease takes the key before its producer has marked it, and ends dirty; its holder is stopped before the line.
+    /// A lease takes the key before who helped has marked it, and ends dirty; its holder is stopped before the line.
     pub(super) fn e5_a_late_mark_does_not_mark_the_next_period() {
         let queue = Queue::new();
-        let first = queue.thread(|queue| queue.add(1, 10).unwrap());
+        let first = queue.stopped("link: owed", |queue| queue.add(1, 10).unwrap());
+        yield_now();
+        let Some(link) = half_linked(&queue) else {
+            go_on(first);
+            return drop(rest(&queue));
+        };
+        let helper = queue.thread(move |queue| queue.link(link, &epoch::pin()));
         let Ok(lease) = queue.try_pop() else {
-            first.join().unwrap();
+            helper.join().unwrap();
+            go_on(first);
             return drop(rest(&queue));
         };
         queue.add(1, 20).unwrap();
@@ -139,9 +149,18 @@ mod bodies {
         queue.add(1, 30).unwrap();
         let mine = pop(&queue).expect("not in line");
         assert_eq!(mine.1, [20, 30], "lost");
-        first.join().unwrap();
+        helper.join().unwrap();
         queue.mark_queued(ended, &epoch::pin());
+        go_on(first);
         assert_eq!(rest(&queue), [], "doubled");
+    }
+
+    /// The key on its way into the line, for who helps the one that owes that; if it has come so far.
+    fn half_linked(queue: &Fifo) -> Option<ToLink> {
+        let guard = epoch::pin();
+        let entry = queue.core.shards[0].find_entry(queue.hash(&1), &1, &guard)?;
+        let link = ToLink::new(0, entry.index(), entry.word());
+        (entry.word().state() == State::Linking).then_some(ToLink { helps: true, ..link })
     }
 
     /// The first half of the end of a lease, which stops there.
