@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod trial;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ pub(crate) enum Command {
     Memory(MemoryOptions),
     Snapshots(SnapshotOptions),
     Soak(SoakOptions),
+    Trial(trial::TrialOptions),
     Help,
 }
 
@@ -100,6 +103,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "memory" => memory(&mut parser),
         Some(Value(name)) if name == "snapshots" => snapshots(&mut parser),
         Some(Value(name)) if name == "soak" => soak(&mut parser),
+        Some(Value(name)) if name == "trial" => trial::parse(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),
     }

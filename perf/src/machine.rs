@@ -84,6 +84,11 @@ impl Watch {
     }
 
     pub(crate) fn end(self) -> Disturbance {
+        self.now()
+    }
+
+    /// What happened until now.
+    pub(crate) fn now(&self) -> Disturbance {
         let since = self.ticks.zip(Ticks::now()).and_then(|(before, after)| after.since(before));
         Disturbance {
             load_before: self.load,

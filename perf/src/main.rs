@@ -9,6 +9,7 @@ mod allocator;
 mod bars;
 mod cli;
 mod compare;
+mod figures;
 mod machine;
 mod memory;
 mod output;
@@ -19,6 +20,7 @@ mod snapshots;
 mod soak;
 mod stats;
 mod tails;
+mod trials;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         cli::Command::Memory(options) => memory::run(options),
         cli::Command::Snapshots(options) => snapshots::run(options),
         cli::Command::Soak(options) => soak::run(options),
+        cli::Command::Trial(options) => trials::run(options),
         cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     result.unwrap_or_else(|error| refuse(&error.to_string()))

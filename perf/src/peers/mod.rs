@@ -13,6 +13,7 @@ mod sharded_mutex;
 mod sleep;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use std::hash::BuildHasher;
 
@@ -28,6 +29,7 @@ pub use known::Known;
 pub use parking::Parking;
 pub use queue::Queue;
 pub use sharded_mutex::ShardedMutex;
+pub use visit::{Visit, visit};
 
 /// What the workloads need from a queue with its known objects.
 ///
@@ -38,6 +40,11 @@ pub trait Peer: Sync + Sized {
     type Scratch: Default;
 
     fn new() -> Self;
+
+    /// `None`: it has no such setting.
+    fn with(settings: Settings) -> Option<Self> {
+        (settings == Settings::default()).then(Self::new)
+    }
 
     fn add(&self, key: Key, object: Object);
     fn update(&self, key: Key, object: Object);
@@ -62,6 +69,15 @@ pub trait Peer: Sync + Sized {
     fn leased_len(&self) -> usize;
     /// Changes that compression has merged away.
     fn merged(&self) -> u64;
+}
+
+/// What some workloads need; by default all is as the queue has it by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What is pending for a key is merged into its newest change.
+    pub latest: bool,
+    /// Keys that only a resync puts in line stand behind the others.
+    pub background_resync: bool,
 }
 
 /// What a consumer does with a lease. Its deltas are never empty, oldest first.

@@ -3,9 +3,9 @@
 //! With `PROCESS` by `process`, with which the baseline runs the handler under its lock, as client-go does. That makes no
 //! difference to the baseline where handlers take no time.
 
-use delta_fifo::{Builder, Change, Delta, DeltaQueue, KnownView, Lease, Outcome};
+use delta_fifo::{Background, Builder, Change, Compression, Delta, DeltaQueue, KnownView, Lease, Outcome};
 
-use super::{Handler, Hashing, Kind, Peer};
+use super::{Handler, Hashing, Kind, Peer, Settings};
 use crate::workload::{Key, Object};
 
 pub struct Queue<Q, const PROCESS: bool = false>(Q);
@@ -40,6 +40,17 @@ where
 
     fn new() -> Self {
         Self(Builder::with_hasher(Hashing::default()).build())
+    }
+
+    fn with(Settings { latest, background_resync }: Settings) -> Option<Self> {
+        let mut builder = Builder::with_hasher(Hashing::default());
+        if latest {
+            builder = builder.compression(Compression::Latest);
+        }
+        if background_resync {
+            builder = builder.background(Background::Resync);
+        }
+        Some(Self(builder.build()))
     }
 
     #[inline]

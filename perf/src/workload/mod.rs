@@ -2,6 +2,7 @@
 
 mod checks;
 pub mod growth;
+pub mod hot;
 pub mod memory;
 pub mod paced;
 pub mod readers;

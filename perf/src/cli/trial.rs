@@ -1,0 +1,75 @@
+//! `trial`: which workloads, and how much of them.
+
+use lexopt::prelude::*;
+
+use super::{Command, Json, allocators, json, list, peer, positive};
+use crate::allocator::Allocator;
+use crate::trials::{self, Size, Trial};
+use delta_fifo_perf::peers::Entry;
+
+pub(crate) struct TrialOptions {
+    pub(crate) trials: Vec<&'static Trial>,
+    pub(crate) size: Size,
+    /// `None`: each trial's own number.
+    pub(crate) blocks: Option<usize>,
+    pub(crate) allocators: Vec<Allocator>,
+    /// `None`: all.
+    pub(crate) peers: Option<Vec<&'static Entry>>,
+    pub(crate) seed: u64,
+    pub(crate) json: Option<Json>,
+}
+
+/// The name says which.
+impl PartialEq for Trial {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let (mut quick, mut full) = (false, false);
+    let mut options = TrialOptions {
+        trials: Vec::new(),
+        size: Size::Normal,
+        blocks: None,
+        allocators: Allocator::ALL.to_vec(),
+        peers: None,
+        seed: 1,
+        json: None,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(names) if options.trials.is_empty() => options.trials = names.parse_with(chosen)?,
+            Long("quick") => quick = true,
+            Long("full") => full = true,
+            Long("blocks") => options.blocks = Some(parser.value()?.parse_with(positive)?),
+            Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
+            Long("peers") => options.peers = Some(parser.value()?.parse_with(|text| list(text, peer))?),
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("json") => options.json = Some(json(parser)),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.size = match (quick, full) {
+        (true, true) => return Err("--quick or --full".into()),
+        (true, false) => Size::Quick,
+        (false, true) => Size::Full,
+        (false, false) => Size::Normal,
+    };
+    if options.trials.is_empty() {
+        return Err(format!("which trial? all, or some of {}", names()).into());
+    }
+    Ok(Command::Trial(options))
+}
+
+fn chosen(text: &str) -> Result<Vec<&'static Trial>, String> {
+    if text == "all" {
+        return Ok(trials::ALL.to_vec());
+    }
+    list(text, |id| trials::by_id(id).ok_or(format!("there is no trial {id:?}, but {}", names())))
+}
+
+fn names() -> String {
+    trials::ALL.iter().map(|trial| trial.id).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,22 @@
+//! From a peer's name to its type: for workloads that are not in [`Entry`](super::Entry).
+
+use super::{Baseline, ClientGo, Parking, Peer, Sharded, ShardedMutex};
+
+/// Something to be done with a peer of whatever type.
+pub trait Visit {
+    type Out;
+
+    fn visit<P: Peer>(self) -> Self::Out;
+}
+
+/// `None`: there is no peer of this name.
+pub fn visit<V: Visit>(id: &str, visit: V) -> Option<V::Out> {
+    Some(match id {
+        "sharded" => visit.visit::<Sharded>(),
+        "B0" => visit.visit::<Baseline>(),
+        "B0p" => visit.visit::<ClientGo>(),
+        "B1" => visit.visit::<Parking>(),
+        "B3" => visit.visit::<ShardedMutex>(),
+        _ => return None,
+    })
+}
