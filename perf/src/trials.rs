@@ -55,8 +55,8 @@ pub(crate) struct Trial {
     pub(crate) rows: fn(&Case) -> Vec<&'static str>,
     /// The rows against which all are set: a column of the table for each.
     pub(crate) against: &'static [&'static str],
-    /// Blocks unless the command line says how many; with the counting allocator there is one.
-    pub(crate) blocks: fn(Size) -> usize,
+    /// Of this case; with the counting allocator there is one.
+    pub(crate) blocks: fn(Size, &Case) -> Blocks,
     pub(crate) counted: bool,
     pub(crate) prepare: fn(&Case, &Setting) -> Box<dyn Runs>,
     pub(crate) bars: &'static [Bar],
@@ -70,6 +70,14 @@ pub(crate) enum Size {
     Normal,
     /// What BENCH asks for, however long it takes.
     Full,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    /// Unless the command line says how many.
+    Usually(usize),
+    /// Whatever it says: a run that takes minutes.
+    Always(usize),
 }
 
 /// What a trial has to know besides its case.

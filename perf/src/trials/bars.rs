@@ -63,6 +63,10 @@ impl Limit {
 }
 
 impl Bar {
+    fn is_of(&self, case: &[(String, String)]) -> bool {
+        case.iter().map(|(name, value)| (&**name, &**value)).eq(self.case.iter().copied())
+    }
+
     /// With the worse allocator, and that one's name.
     fn worst(&self, trial: &Trial, reports: &[Report]) -> Option<(Estimate, &'static str)> {
         let measured = reports
@@ -103,7 +107,9 @@ pub(super) fn table(reports: &[Report]) -> String {
             .iter()
             .filter(|report| report.allocator != Allocator::Counting)
             .flat_map(|report| &report.trials)
-            .any(|it| it.id == trial.id && it.blocks < BLOCKS);
+            .filter(|it| it.id == trial.id)
+            .flat_map(|it| &it.cases)
+            .any(|case| case.blocks < BLOCKS && trial.bars.iter().any(|bar| bar.is_of(&case.case)));
     }
     if lines.is_empty() {
         return lines;

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::report::{CaseReport, Report, TrialReport, Void};
-use super::{Case, Measured, Sample, Setting, Trial};
+use super::{Blocks, Case, Measured, Sample, Setting, Trial};
 use crate::allocator::Allocator;
 use crate::cli::trial::TrialOptions;
 use crate::figures::Figure;
@@ -31,7 +31,7 @@ pub(super) fn measure(options: &TrialOptions) -> Report {
         allocator: Allocator::current(),
         machine: Machine::detect(),
         disturbance: watch.now(),
-        blocks: plans.iter().map(|plan| plan.blocks).min().unwrap_or(0),
+        blocks: plans.iter().flat_map(|plan| &plan.cases).map(|case| case.blocks).min().unwrap_or(0),
         seed: options.seed,
         trials: Vec::new(),
         figures: Vec::new(),
@@ -50,8 +50,13 @@ pub(super) fn measure(options: &TrialOptions) -> Report {
 /// What of a trial runs here.
 struct Plan {
     trial: &'static Trial,
+    cases: Vec<Planned>,
+}
+
+struct Planned {
+    case: Case,
+    rows: Vec<&'static str>,
     blocks: usize,
-    cases: Vec<(Case, Vec<&'static str>)>,
 }
 
 impl Plan {
@@ -61,47 +66,48 @@ impl Plan {
             // A reference has nothing to ask an allocator for.
             None => !setting.counting,
         };
-        let cases = (trial.cases)(setting.size).into_iter();
-        let with_rows = |case: Case| {
-            let rows = (trial.rows)(&case).into_iter().filter(runs).collect();
-            (case, rows)
+        let blocks = |case: &Case| match (trial.blocks)(setting.size, case) {
+            _ if setting.counting => 1,
+            Blocks::Usually(blocks) => options.blocks.unwrap_or(blocks),
+            Blocks::Always(blocks) => blocks,
         };
-        let blocks =
-            if setting.counting { 1 } else { options.blocks.unwrap_or_else(|| (trial.blocks)(setting.size)) };
-        Self { trial, blocks, cases: cases.map(with_rows).collect() }
+        let cases = (trial.cases)(setting.size).into_iter();
+        let cases = cases.map(|case| Planned {
+            rows: (trial.rows)(&case).into_iter().filter(runs).collect(),
+            blocks: blocks(&case),
+            case,
+        });
+        Self { trial, cases: cases.collect() }
     }
 
     fn runs(&self) -> usize {
-        self.blocks * self.cases.iter().map(|(_, rows)| rows.len()).sum::<usize>()
+        self.cases.iter().map(|case| case.blocks * case.rows.len()).sum()
     }
 
     fn measure(&self, setting: Setting, random: &mut SmallRng, progress: &ProgressBar, report: &mut Report) {
-        let mut trial = TrialReport {
-            id: self.trial.id.into(),
-            about: self.trial.about.into(),
-            blocks: self.blocks,
-            cases: Vec::new(),
-        };
-        for (case, rows) in &self.cases {
+        let id = self.trial.id;
+        let mut cases = Vec::new();
+        for Planned { case, rows, blocks } in &self.cases {
             let watch = Watch::begin();
             let mut runs = (self.trial.prepare)(case, &setting);
             let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rows.len()];
             let mut order: Vec<usize> = (0..rows.len()).collect();
-            for _ in 0..self.blocks {
+            for _ in 0..*blocks {
                 order.shuffle(random);
                 for &row in &order {
-                    progress.set_message(format!("{}, {case}, {}", self.trial.id, rows[row]));
+                    progress.set_message(format!("{id}, {case}, {}", rows[row]));
                     samples[row].push(runs.run(rows[row]));
                     progress.inc(1);
                 }
             }
             for (&row, samples) in rows.iter().zip(&samples) {
-                report.figures.extend(figures(self.trial.id, case, row, samples));
-                report.void.extend(void(self.trial.id, case, row, samples));
+                report.figures.extend(figures(id, case, row, samples));
+                report.void.extend(void(id, case, row, samples));
             }
-            trial.cases.push(CaseReport { case: names_and_values(case), disturbance: watch.end() });
+            let (case, blocks) = (names_and_values(case), *blocks);
+            cases.push(CaseReport { case, blocks, disturbance: watch.end() });
         }
-        report.trials.push(trial);
+        report.trials.push(TrialReport { id: id.into(), about: self.trial.about.into(), cases });
     }
 }
 

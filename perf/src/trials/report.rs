@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) machine: Machine,
     #[serde(flatten)]
     pub(super) disturbance: Disturbance,
-    /// Of the trial with the fewest.
+    /// Of the case with the fewest.
     pub(super) blocks: usize,
     pub(super) seed: u64,
     pub(super) trials: Vec<TrialReport>,
@@ -36,7 +36,6 @@ pub(super) struct Report {
 pub(super) struct TrialReport {
     pub(super) id: String,
     pub(super) about: String,
-    pub(super) blocks: usize,
     pub(super) cases: Vec<CaseReport>,
 }
 
@@ -44,6 +43,7 @@ pub(super) struct TrialReport {
 pub(super) struct CaseReport {
     /// In the trial's own order.
     pub(super) case: Vec<(String, String)>,
+    pub(super) blocks: usize,
     #[serde(flatten)]
     pub(super) disturbance: Disturbance,
 }
@@ -98,9 +98,14 @@ impl Report {
             .find(|figure| figure.is_of(workload, case) && figure.peer == peer && figure.measure == measure)
     }
 
-    fn write_case(&self, trial: &TrialReport, case: &[(String, String)], text: &mut String) {
-        let parts: Vec<String> = case.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let _ = writeln!(text, "{}", if parts.is_empty() { "one case".into() } else { parts.join(" · ") });
+    fn write_case(
+        &self,
+        trial: &TrialReport,
+        CaseReport { case, blocks, .. }: &CaseReport,
+        text: &mut String,
+    ) {
+        case.iter().for_each(|(name, value)| _ = write!(text, "{name} {value} · "));
+        let _ = writeln!(text, "{blocks} blocks");
         let against = by_id(&trial.id).map_or(&[][..], |trial| trial.against);
         let figures: Vec<&Figure> =
             self.figures.iter().filter(|figure| figure.is_of(&trial.id, case)).collect();
@@ -159,9 +164,9 @@ impl Measured for Report {
         );
         let mut text = heading(&what, &self.machine, self.disturbance);
         for trial in &self.trials {
-            let _ = writeln!(text, "{} · {} · {} blocks\n", trial.id, trial.about, trial.blocks);
+            let _ = writeln!(text, "{} · {}\n", trial.id, trial.about);
             for case in &trial.cases {
-                self.write_case(trial, &case.case, &mut text);
+                self.write_case(trial, case, &mut text);
             }
         }
         for Void { workload, case, peer, block, violations } in &self.void {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use delta_fifo_perf::peers::{self, Peer, Settings, Visit};
 use delta_fifo_perf::workload::hot::{self, Hot};
 
-use super::{Bar, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
 
 const BARE: &str = "bare atomic";
 const PRODUCING: &str = "changes while all produce";
@@ -17,10 +17,7 @@ pub(super) static TRIAL: Trial = Trial {
     cases,
     rows,
     against: &[BARE],
-    blocks: |size| match size {
-        Size::Quick => 2,
-        Size::Normal | Size::Full => 30,
-    },
+    blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
     counted: false,
     prepare,
     bars: &[
