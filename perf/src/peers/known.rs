@@ -2,7 +2,6 @@
 
 use hashbrown::HashTable;
 
-use super::Kind;
 use super::pending::{Lease, Value};
 use crate::workload::{Key, Object};
 
@@ -24,7 +23,7 @@ impl Known {
     #[inline]
     pub(super) fn update(&mut self, lease: &mut Lease) {
         let (kind, newest) = lease.deltas.last().expect("a lease has deltas");
-        if *kind == Kind::Deleted {
+        if kind.deletes() {
             return self.forget(lease);
         }
         let value = Value::clone(newest);
@@ -58,6 +57,11 @@ impl Known {
     /// Each key with its object, in any order.
     pub(crate) fn for_each(&self, mut see: impl FnMut(&Key, &Object)) {
         self.table.iter().for_each(|record| see(&record.key, &record.value));
+    }
+
+    /// The same with their hashes and handles.
+    pub(super) fn records(&self) -> impl Iterator<Item = (u64, &Key, &Value)> {
+        self.table.iter().map(|record| (record.hash, &record.key, &record.value))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -29,7 +29,7 @@ pub use known::Known;
 pub use parking::Parking;
 pub use queue::Queue;
 pub use sharded_mutex::ShardedMutex;
-pub use visit::{Visit, visit};
+pub use visit::{Visit, VisitLists, visit, visit_lists};
 
 /// What the workloads need from a queue with its known objects.
 ///
@@ -71,6 +71,14 @@ pub trait Peer: Sync + Sized {
     fn merged(&self) -> u64;
 }
 
+/// One that can be told everything at once.
+pub trait Lists: Peer {
+    /// These are all objects that there are: a key that exists and is not among them gets a tombstone.
+    fn replace(&self, list: Vec<(Key, Object)>);
+    /// Hands out every known key that is neither pending nor leased.
+    fn resync(&self);
+}
+
 /// What some workloads need; by default all is as the queue has it by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -85,13 +93,24 @@ pub trait Handler {
     fn lease<'d>(&mut self, key: &Key, deltas: impl Iterator<Item = (Kind, &'d Object)>);
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Added,
     Updated,
     Deleted,
-    /// Anything that the workloads never ask for.
-    Other,
+    /// Deleted unseen: missing in a list.
+    Tombstone,
+    /// In a list.
+    Replaced,
+    /// By a resync.
+    Sync,
+}
+
+impl Kind {
+    #[inline]
+    pub fn deletes(self) -> bool {
+        matches!(self, Self::Deleted | Self::Tombstone)
+    }
 }
 
 /// Every peer hashes with the same function and the same seeds, so that none is luckier than another.

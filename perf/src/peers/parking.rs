@@ -11,9 +11,9 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use super::known::Known;
-use super::pending::{Ended, Handle, Incoming, Lease, Pending, Pushed};
+use super::pending::{Ended, Handle, Incoming, Lease, Pending, Pushed, Value};
 use super::sleep::spin_while;
-use super::{Handler, Hashing, Kind, Peer};
+use super::{Handler, Hashing, Kind, Lists, Peer};
 use crate::workload::{Key, Object};
 
 pub struct Parking {
@@ -33,6 +33,8 @@ struct State {
     /// Consumers that sleep and that nobody has woken yet.
     sleepers: usize,
     closed: bool,
+    /// Number of the last list.
+    list: u32,
 }
 
 #[derive(Default)]
@@ -86,6 +88,34 @@ impl Parking {
         let empty = state.line.is_empty();
         if empty != self.empty.load(Ordering::Relaxed) {
             self.empty.store(empty, Ordering::Relaxed);
+        }
+    }
+
+    /// Every known key that is neither pending nor leased goes in line. How many.
+    fn push_known(&self, state: &mut State, kind: Kind) -> usize {
+        let before = state.line.len();
+        for (hash, key, value) in self.known.read().records() {
+            if !state.pending.contains(hash, key) {
+                let incoming = Incoming::of(hash, Key::clone(key), kind, Value::clone(value));
+                let Pushed::InLine(handle) = state.pending.push(incoming) else {
+                    unreachable!("it was not there")
+                };
+                state.line.push_back(handle);
+            }
+        }
+        state.line.len() - before
+    }
+
+    /// The known object of a leased key. Where its first object is on the way from the line to the store, which takes no
+    /// lock but the store's, it is there in a moment.
+    fn known_of_leased(&self, hash: u64, key: &Key) -> Value {
+        loop {
+            // The guard is gone before the next look.
+            let known = self.known.read().get(hash, key);
+            match known {
+                Some(value) => return value,
+                None => std::thread::yield_now(),
+            }
         }
     }
 
@@ -245,5 +275,41 @@ impl Peer for Parking {
 
     fn merged(&self) -> u64 {
         0
+    }
+}
+
+/// One lock for the whole list, as in client-go. What can be done before it is: hashing, allocating, making room.
+impl Lists for Parking {
+    fn replace(&self, list: Vec<(Key, Object)>) {
+        let mut incoming: Vec<Incoming> = list
+            .into_iter()
+            .map(|(key, object)| Incoming::new(self.hashing.hash_one(&key), key, Kind::Replaced, object))
+            .collect();
+        let mut joined = Vec::new();
+
+        let mut guard = self.state.lock();
+        let state: &mut State = &mut guard;
+        state.list += 1;
+        let before = state.line.len();
+        state.pending.reserve(incoming.len());
+        state.line.reserve(incoming.len());
+        for item in incoming.drain(..) {
+            match state.pending.push_item(item, state.list) {
+                Pushed::InLine(handle) => state.line.push_back(handle),
+                other => joined.push(other),
+            }
+        }
+        state.pending.bury_unlisted(state.list, |hash, key| self.known_of_leased(hash, key));
+        // Now all that is listed is pending; what is known and is not has gone unseen.
+        self.push_known(state, Kind::Tombstone);
+        let fresh = state.line.len() - before;
+        self.unlock_and_wake(guard, fresh);
+        // `joined`, and the room that `incoming` had, go here, outside the lock.
+    }
+
+    fn resync(&self) {
+        let mut guard = self.state.lock();
+        let fresh = self.push_known(&mut guard, Kind::Sync);
+        self.unlock_and_wake(guard, fresh);
     }
 }

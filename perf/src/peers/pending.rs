@@ -43,6 +43,8 @@ struct Slot {
     deltas: Deltas,
     /// The lease that runs, or ran last, ends with a deletion.
     deleted: bool,
+    /// The last list in which the key stood.
+    listed: u32,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
@@ -59,7 +61,12 @@ pub(super) struct Incoming {
 impl Incoming {
     #[inline]
     pub(super) fn new(hash: u64, key: Key, kind: Kind, object: Object) -> Self {
-        Self { hash, lent: Key::clone(&key), key, kind, value: Arc::new(object) }
+        Self::of(hash, key, kind, Arc::new(object))
+    }
+
+    /// Of an object that is there already.
+    pub(super) fn of(hash: u64, key: Key, kind: Kind, value: Value) -> Self {
+        Self { hash, lent: Key::clone(&key), key, kind, value }
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -110,6 +117,12 @@ pub(super) enum Ended {
 impl Pending {
     #[inline]
     pub(super) fn push(&mut self, incoming: Incoming) -> Pushed {
+        self.place(incoming).1
+    }
+
+    /// The slot too.
+    #[inline]
+    fn place(&mut self, incoming: Incoming) -> (u32, Pushed) {
         let Incoming { hash, key, lent, kind, value } = incoming;
         let slots = &mut self.slots;
         let found = self.index.find(hash, |handle| {
@@ -117,7 +130,7 @@ impl Pending {
         });
         if let Some(handle) = found {
             slots[handle.slot as usize].deltas.push((kind, value));
-            return Pushed::Joined { _spare: (key, lent) };
+            return (handle.slot, Pushed::Joined { _spare: (key, lent) });
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             slots.push(Slot::default());
@@ -128,7 +141,47 @@ impl Pending {
         entry.deltas.push((kind, value));
         let handle = Handle { hash, slot };
         self.index.insert_unique(hash, handle, |handle| handle.hash);
-        Pushed::InLine(handle)
+        (slot, Pushed::InLine(handle))
+    }
+
+    /// Makes room for a list of so many keys.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        self.index.reserve(keys, |handle| handle.hash);
+        self.slots.reserve(keys.saturating_sub(self.free.len()));
+    }
+
+    /// Pushes an item of a list, and remembers that its key stands in it: no set of the keys is needed.
+    pub(super) fn push_item(&mut self, incoming: Incoming, list: u32) -> Pushed {
+        let (slot, pushed) = self.place(incoming);
+        self.slots[slot as usize].listed = list;
+        pushed
+    }
+
+    /// Appends a tombstone to every key in here that exists and does not stand in the list. `known` is the object of a key
+    /// whose deltas are all with its lease.
+    pub(super) fn bury_unlisted(&mut self, list: u32, known: impl Fn(u64, &Key) -> Value) {
+        for handle in &self.index {
+            let entry = &mut self.slots[handle.slot as usize];
+            if entry.listed == list {
+                continue;
+            }
+            let newest = match entry.deltas.last() {
+                Some((newest, _)) if newest.deletes() => continue,
+                Some((_, value)) => Value::clone(value),
+                None if entry.deleted => continue,
+                None => known(handle.hash, entry.key.as_ref().expect("what is in the index has its key")),
+            };
+            entry.deltas.push((Kind::Tombstone, newest));
+        }
+    }
+
+    /// Whether the key is pending or leased.
+    #[inline]
+    pub(super) fn contains(&self, hash: u64, key: &Key) -> bool {
+        let is_it = |handle: &Handle| {
+            handle.hash == hash && self.slots[handle.slot as usize].key.as_ref() == Some(key)
+        };
+        self.index.find(hash, is_it).is_some()
     }
 
     /// Pushes a deletion, if there is something to delete. `known` is asked only about a key that is not in here.
@@ -143,7 +196,7 @@ impl Pending {
         });
         let exists = match found.map(|handle| &slots[handle.slot as usize]) {
             Some(entry) => match entry.deltas.last() {
-                Some((newest, _)) => *newest != Kind::Deleted,
+                Some((newest, _)) => !newest.deletes(),
                 None => !entry.deleted,
             },
             None => known(&incoming),
@@ -156,7 +209,7 @@ impl Pending {
     pub(super) fn lease(&mut self, handle: Handle) -> Lease {
         let entry = &mut self.slots[handle.slot as usize];
         self.leased += 1;
-        entry.deleted = entry.deltas.last().is_some_and(|(kind, _)| *kind == Kind::Deleted);
+        entry.deleted = entry.deltas.last().is_some_and(|(kind, _)| kind.deletes());
         Lease {
             handle,
             key: entry.lent.take().expect("in line, so not leased"),

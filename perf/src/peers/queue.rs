@@ -5,7 +5,7 @@
 
 use delta_fifo::{Background, Builder, Change, Compression, Delta, DeltaQueue, KnownView, Lease, Outcome};
 
-use super::{Handler, Hashing, Kind, Peer, Settings};
+use super::{Handler, Hashing, Kind, Lists, Peer, Settings};
 use crate::workload::{Key, Object};
 
 pub struct Queue<Q, const PROCESS: bool = false>(Q);
@@ -27,7 +27,11 @@ where
         Delta::Added(object) => (Kind::Added, object),
         Delta::Updated(object) => (Kind::Updated, object),
         Delta::Deleted(object) => (Kind::Deleted, object),
-        other => (Kind::Other, other.object().expect("nothing is deleted without its object")),
+        Delta::Replaced(object) => (Kind::Replaced, object),
+        Delta::Sync(object) => (Kind::Sync, object),
+        Delta::DeletedFinalStateUnknown(tombstone) => {
+            (Kind::Tombstone, tombstone.object.expect("no store of the user's that could not tell"))
+        }
     })
 }
 
@@ -120,5 +124,18 @@ where
 
     fn merged(&self) -> u64 {
         self.0.merged()
+    }
+}
+
+impl<Q, const PROCESS: bool> Lists for Queue<Q, PROCESS>
+where
+    Q: DeltaQueue<Key = Key, Value = Object, Hasher = Hashing>,
+{
+    fn replace(&self, list: Vec<(Key, Object)>) {
+        self.0.replace(list).expect("the queue is open, and one list comes at a time");
+    }
+
+    fn resync(&self) {
+        self.0.resync().expect("the queue is open");
     }
 }

@@ -33,6 +33,8 @@ for_every_peer! {
     nothing_is_lost_under_overload
 }
 
+mod lists;
+
 fn key(number: usize) -> Key {
     format!("namespace/name-{number}").into()
 }
