@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use delta_fifo_perf::workload::memory::Counted;
+use delta_fifo_perf::workload::relist::Meter;
 use mimalloc::MiMalloc;
 use serde::{Deserialize, Serialize};
 
@@ -112,18 +113,32 @@ pub(crate) fn counted() -> Counted {
     COUNTER.read()
 }
 
-static COUNTER: Counter = Counter { live: AtomicU64::new(0), calls: AtomicU64::new(0) };
+/// The same with the most bytes at once.
+pub(crate) const METER: Meter = Meter {
+    live: || COUNTER.read().live,
+    peak: || COUNTER.peak.load(Ordering::Relaxed),
+    forget_peak: || COUNTER.peak.store(COUNTER.read().live, Ordering::Relaxed),
+};
+
+static COUNTER: Counter =
+    Counter { live: AtomicU64::new(0), calls: AtomicU64::new(0), peak: AtomicU64::new(0) };
 
 struct Counter {
     live: AtomicU64,
     calls: AtomicU64,
+    /// Of `live`.
+    peak: AtomicU64,
 }
 
 impl Counter {
     // Relaxed, all: sums. Who reads them waits for the threads whose calls are to be in them.
 
     fn add(&self, size: usize) {
-        self.live.fetch_add(size as u64, Ordering::Relaxed);
+        let live = self.live.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        // What is lower needs no store, which is nearly always.
+        if live > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(live, Ordering::Relaxed);
+        }
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -247,8 +262,11 @@ mod tests {
             assert_eq!(counted(), Counted { live: before.live + 100, calls: before.calls + 1 });
             let pointer = Counting.realloc(pointer, layout, 300);
             assert_eq!(counted(), Counted { live: before.live + 300, calls: before.calls + 2 });
+            (METER.forget_peak)();
+            assert_eq!((METER.peak)(), before.live + 300);
             Counting.dealloc(pointer, larger);
         }
+        assert_eq!(((METER.peak)(), (METER.live)()), (before.live + 300, before.live));
         assert_eq!(counted(), Counted { live: before.live, calls: before.calls + 2 });
     }
 

@@ -6,6 +6,7 @@ pub mod hot;
 pub mod memory;
 pub mod paced;
 pub mod readers;
+pub mod relist;
 pub mod sweep;
 #[cfg(test)]
 mod tests;

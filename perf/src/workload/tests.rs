@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::checks::{Checker, Ledger};
 use super::window::DoneCounters;
 use super::{Case, Key, KeySet, Object, Outcome, windowed};
-use crate::peers::{Handler, Kind, Parking, Peer};
+use crate::peers::{Handler, Kind, Lists, Parking, Peer};
 
 fn case(producers: usize, consumers: usize, batch: usize) -> Case {
     Case { producers, consumers, batch, changes: 4_000, patience: Duration::from_millis(300) }
@@ -27,6 +27,10 @@ pub(super) enum Fault {
     KnowsAnOldObject,
     ForgetsAKnownObject,
     CountsAMergeThatNeverWas,
+    ForgetsAListedKey,
+    ListsAMissingKey,
+    ListsTwice,
+    HidesATombstone,
 }
 
 /// A sound queue with a fault in front of it.
@@ -100,7 +104,8 @@ impl Peer for Broken {
 
     fn pop(&self, handler: &mut impl Handler) -> bool {
         let number = self.pops.fetch_add(1, Ordering::Relaxed);
-        let fault = if number == AT { self.fault } else { Fault::None };
+        let fault =
+            if number == AT || self.fault == Fault::HidesATombstone { self.fault } else { Fault::None };
         self.inner.pop(&mut Unfaithful { handler, fault })
     }
 
@@ -145,10 +150,41 @@ struct Unfaithful<'h, H> {
     fault: Fault,
 }
 
+/// The faults of lists concern the first item, or the first tombstone after some pops.
+impl Lists for Broken {
+    fn replace(&self, mut list: Vec<(Key, Object)>) {
+        match self.fault {
+            Fault::ForgetsAListedKey => drop(list.pop()),
+            Fault::ListsAMissingKey => {
+                // The one key whose object has this number is not in the list.
+                let number = list.len() as u32;
+                let mut key = None;
+                self.inner.clone_known().for_each(|it, object| {
+                    if object.key == number {
+                        key = Some(it.clone());
+                    }
+                });
+                list.push((key.expect("it is known"), Object::new(1, number, 0)));
+            }
+            Fault::ListsTwice => {
+                let (key, object) = list.last().expect("an item");
+                list.push((key.clone(), copy(object)));
+            }
+            _ => {}
+        }
+        self.inner.replace(list);
+    }
+
+    fn resync(&self) {
+        self.inner.resync();
+    }
+}
+
 impl<H: Handler> Handler for Unfaithful<'_, H> {
     fn lease<'d>(&mut self, key: &Key, deltas: impl Iterator<Item = (Kind, &'d Object)>) {
         let deltas: Vec<(Kind, &Object)> = deltas.collect();
         match self.fault {
+            Fault::HidesATombstone if deltas.iter().any(|(kind, _)| *kind == Kind::Tombstone) => return,
             Fault::LeasesAKeyTwice => self.handler.lease(key, deltas.iter().copied()),
             Fault::SaysAddedForUpdated => {
                 return self.handler.lease(key, deltas.iter().map(|&(_, object)| (Kind::Added, object)));
