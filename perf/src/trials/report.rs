@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{bars, by_id};
 use crate::allocator::Allocator;
+use crate::bars::BLOCKS;
 use crate::figures::{Better, Figure};
 use crate::machine::{Disturbance, Machine};
 use crate::process::Measured;
@@ -105,7 +106,7 @@ impl Report {
         text: &mut String,
     ) {
         case.iter().for_each(|(name, value)| _ = write!(text, "{name} {value} · "));
-        let _ = writeln!(text, "{blocks} blocks");
+        let _ = writeln!(text, "{blocks} {}", if *blocks == 1 { "block" } else { "blocks" });
         let against = by_id(&trial.id).map_or(&[][..], |trial| trial.against);
         let figures: Vec<&Figure> =
             self.figures.iter().filter(|figure| figure.is_of(&trial.id, case)).collect();
@@ -145,7 +146,24 @@ pub(super) fn in_words(Estimate { median, low, high }: Estimate) -> String {
         value if value >= 0.1 => 2,
         _ => 4,
     };
-    format!("{median:.digits$} [{low:.digits$}–{high:.digits$}]")
+    let number = |value: f64| grouped(&format!("{value:.digits$}"));
+    format!("{} [{}–{}]", number(median), number(low), number(high))
+}
+
+/// `1234567` as `1,234,567`; what has digits after the point is small.
+fn grouped(text: &str) -> String {
+    let whole = text.trim_start_matches('-').len();
+    if text.contains('.') || whole <= 3 {
+        return text.into();
+    }
+    let mut grouped = String::new();
+    for (place, digit) in text.chars().enumerate() {
+        if place > 0 && digit != '-' && (text.len() - place) % 3 == 0 && !grouped.ends_with('-') {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 impl Measured for Report {
@@ -172,6 +190,10 @@ impl Measured for Report {
         for Void { workload, case, peer, block, violations } in &self.void {
             let _ =
                 writeln!(text, "VOID: {workload}, {peer}, {case}, block {block}: {}", violations.join("; "));
+        }
+        let timed = self.allocator != Allocator::Counting;
+        if timed && self.trials.iter().flat_map(|trial| &trial.cases).any(|case| case.blocks < BLOCKS) {
+            let _ = writeln!(text, "Cases with fewer than {BLOCKS} blocks claim nothing.");
         }
         text.push_str(caveat(self.disturbance));
         text

@@ -53,3 +53,12 @@ fn every_trial_is_whole() {
         }
     }
 }
+
+#[test]
+fn big_numbers_are_grouped() {
+    let words = |median, low, high| report::in_words(crate::stats::Estimate { median, low, high });
+    assert_eq!(words(1234567.4, 999.0, 12345678.0), "1,234,567 [999–12,345,678]");
+    assert_eq!(words(12.34, -123456.0, 0.0), "12.3 [-123456.0–0.0]");
+    assert_eq!(words(150.0, -123456.0, 0.0), "150 [-123,456–0]");
+    assert_eq!(words(0.05, 0.0, 2.0), "0.0500 [0.0000–2.0000]");
+}

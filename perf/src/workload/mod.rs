@@ -1,6 +1,7 @@
 //! What is measured: keys, objects, the shape of a run and what came out of it.
 
 mod checks;
+pub mod churn;
 pub mod growth;
 pub mod hot;
 pub mod memory;
