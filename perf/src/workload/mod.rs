@@ -8,6 +8,7 @@ pub mod memory;
 pub mod paced;
 pub mod readers;
 pub mod relist;
+pub mod resync;
 pub mod sweep;
 #[cfg(test)]
 mod tests;

@@ -31,6 +31,8 @@ pub(super) enum Fault {
     ListsAMissingKey,
     ListsTwice,
     HidesATombstone,
+    HidesASync,
+    SyncsTwice,
 }
 
 /// A sound queue with a fault in front of it.
@@ -104,8 +106,8 @@ impl Peer for Broken {
 
     fn pop(&self, handler: &mut impl Handler) -> bool {
         let number = self.pops.fetch_add(1, Ordering::Relaxed);
-        let fault =
-            if number == AT || self.fault == Fault::HidesATombstone { self.fault } else { Fault::None };
+        let always = matches!(self.fault, Fault::HidesATombstone | Fault::HidesASync | Fault::SyncsTwice);
+        let fault = if number == AT || always { self.fault } else { Fault::None };
         self.inner.pop(&mut Unfaithful { handler, fault })
     }
 
@@ -185,6 +187,10 @@ impl<H: Handler> Handler for Unfaithful<'_, H> {
         let deltas: Vec<(Kind, &Object)> = deltas.collect();
         match self.fault {
             Fault::HidesATombstone if deltas.iter().any(|(kind, _)| *kind == Kind::Tombstone) => return,
+            Fault::HidesASync if deltas.iter().any(|(kind, _)| *kind == Kind::Sync) => return,
+            Fault::SyncsTwice if deltas.iter().any(|(kind, _)| *kind == Kind::Sync) => {
+                self.handler.lease(key, deltas.iter().copied());
+            }
             Fault::LeasesAKeyTwice => self.handler.lease(key, deltas.iter().copied()),
             Fault::SaysAddedForUpdated => {
                 return self.handler.lease(key, deltas.iter().map(|&(_, object)| (Kind::Added, object)));
