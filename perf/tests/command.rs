@@ -68,6 +68,32 @@ fn a_reader_who_has_gone_is_no_error() {
 }
 
 #[test]
+fn trials_are_printed_with_their_bars() {
+    let (status, out, err) = run("trial w2,w4 --quick --blocks 1 --peers sharded,B1");
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    for text in ["producers 2 · compression default · 1 block", "bare atomic: 1", "claim nothing", "counting"]
+    {
+        assert!(out.contains(text), "{text}: {out}");
+    }
+    let bar = out.lines().find(|line| line.starts_with("9 ")).expect("a bar");
+    assert!(bar.ends_with("met") || bar.ends_with("MISSED"), "{bar}");
+    let (status, json, _) =
+        run("trial W3 --quick --blocks 1 --peers sharded --allocator mimalloc --seed 7 --json");
+    assert_eq!(status, Some(0), "{json}");
+    let reports: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (timed, counted) = (&reports[0], &reports[1]);
+    assert_eq!((&timed["allocator"], &counted["allocator"]), (&"mimalloc".into(), &"counting".into()));
+    for key in ["workload", "commit", "blocks", "seed", "figures", "void", "valid", "others_percent"] {
+        assert!(timed.get(key).is_some(), "{key}");
+    }
+    let figure = &timed["figures"][1];
+    assert_eq!((&figure["peer"], &figure["measure"]), (&"sharded".into(), &"time per change".into()));
+    assert_eq!(figure["case"]["living keys"], "1000");
+    assert!(figure["by_block"][0].as_f64().unwrap() > 0.0);
+    assert!(counted["figures"][0]["unit"] == "calls", "{counted}");
+}
+
+#[test]
 fn tails_are_printed_with_their_bars() {
     for (command, bar) in [
         ("latency --quick --seconds 0.02 --rate 5000 --peers sharded,B1,B0p", "at most 1.1"),

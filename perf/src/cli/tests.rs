@@ -123,6 +123,27 @@ fn snapshots_have_stores_for_peers() {
 }
 
 #[test]
+fn trials_are_chosen_by_name() {
+    let parsed = |arguments: &str| match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
+        Ok(Command::Trial(options)) => Ok(options),
+        Ok(_) => Err("another command".into()),
+        Err(error) => Err(error.to_string()),
+    };
+    let options = parsed("trial w4,W2 --quick --blocks 3 --peers b1 --json out.json").unwrap();
+    assert_eq!(options.trials.iter().map(|trial| trial.id).collect::<Vec<_>>(), ["W4", "W2"]);
+    assert_eq!((options.size, options.blocks), (crate::trials::Size::Quick, Some(3)));
+    let all = parsed("trial all --full").unwrap();
+    assert_eq!((all.size, all.blocks), (crate::trials::Size::Full, None));
+    assert_eq!(all.trials.len(), crate::trials::ALL.len());
+    assert_eq!(parsed("trial").err().as_deref().map(|text| &text[..12]), Some("which trial?"));
+    for nonsense in
+        ["trial W0", "trial W2,w2", "trial W2 W3", "trial all --quick --full", "trial W2 --known 5"]
+    {
+        assert!(parsed(nonsense).is_err(), "{nonsense}");
+    }
+}
+
+#[test]
 fn a_soak_lasts_as_long_as_it_is_told() {
     let parsed = |arguments: &str| parse(lexopt::Parser::from_args(arguments.split_whitespace()));
     let Ok(Command::Soak(options)) = parsed("soak --seconds 7_200 --every 0.5 --seed 9") else {

@@ -39,7 +39,7 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    fn holds(self, Estimate { low, high, .. }: Estimate) -> bool {
+    pub(super) fn holds(self, Estimate { low, high, .. }: Estimate) -> bool {
         match self {
             Self::AtLeast(limit) => low >= limit,
             Self::AtMost(limit) => high <= limit,
@@ -116,7 +116,7 @@ pub(super) fn table(reports: &[Report]) -> String {
     }
     let mut text = format!(
         "Bars for {PEER}: the worse end of the interval with the worse allocator\n\
-         {:<3} {:<4} {:<72} {:>14}  {:>24}  {:<10} verdict\n{lines}",
+         {:<3} {:<4} {:<78} {:>14}  {:>24}  {:<10} verdict\n{lines}",
         "bar", "", "what", "", "measured", "allocator"
     );
     if reports.iter().filter(|report| report.allocator != Allocator::Counting).count() < 2 {
@@ -135,7 +135,7 @@ fn write_bar(bar: &Bar, trial: &Trial, reports: &[Report], text: &mut String) {
         worst.map_or(("–".into(), "–"), |(estimate, name)| (in_words(estimate), name));
     let _ = writeln!(
         text,
-        "{:<3} {:<4} {:<72} {:>14}  {measured:>24}  {allocator:<10} {}",
+        "{:<3} {:<4} {:<78} {:>14}  {measured:>24}  {allocator:<10} {}",
         bar.number,
         trial.id,
         bar.what,

@@ -120,7 +120,7 @@ impl Report {
             for figure in figures.iter().filter(|figure| figure.measure == measure) {
                 let value = figure.estimate().map_or("void".into(), in_words);
                 let what = format!("{measure}, {}", figure.unit);
-                let _ = write!(text, "  {what:<52} {:<12} {value:>32}", figure.peer);
+                let _ = write!(text, "  {what:<54} {:<12} {value:>32}", figure.peer);
                 for reference in against {
                     let other = self.figure(&trial.id, case, reference, measure);
                     let ratio = match other.and_then(|other| figure.times_as_good_as(other)) {
@@ -158,7 +158,7 @@ fn grouped(text: &str) -> String {
     }
     let mut grouped = String::new();
     for (place, digit) in text.chars().enumerate() {
-        if place > 0 && digit != '-' && (text.len() - place) % 3 == 0 && !grouped.ends_with('-') {
+        if place > 0 && digit != '-' && (text.len() - place).is_multiple_of(3) && !grouped.ends_with('-') {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -146,6 +146,9 @@ impl VisitLists for Run<'_> {
             .lower(DURING, "ns", at(&all.during))
             .lower("slowest call, steady", "ns", all.steady.max() as f64)
             .lower("slowest call, during the replace", "ns", all.during.max() as f64)
+            .lower("slowest call during the replace, part of its time", "%", {
+                100.0 * all.during.max() as f64 / (all.replace.as_nanos() as f64 / times as f64)
+            })
             .lower(TIMES, "×", at(&all.during) / at(&all.steady))
     }
 }

@@ -86,7 +86,7 @@ pub fn empty(churn: Churn) -> Churned {
     let mut names = Names::new(churn);
     let (began, mut changes) = (Instant::now(), 0);
     for (key, seq) in Steps::new(churn) {
-        if changes % (CHUNK * CHANGES) == 0 && began.elapsed() >= churn.time {
+        if u64::is_multiple_of(changes, CHUNK * CHANGES) && began.elapsed() >= churn.time {
             break;
         }
         drop(std::hint::black_box((names.key(key, seq), Box::new(Object::new(0, key as u32, seq)))));
@@ -194,7 +194,7 @@ impl<P: Peer> Run<'_, P> {
                 _ => self.peer.update(name, object),
             }
             *made += 1;
-            if *made % (CHUNK * CHANGES) == 0 {
+            if made.is_multiple_of(CHUNK * CHANGES) {
                 let elapsed = began.elapsed();
                 look(elapsed);
                 if elapsed >= self.churn.time {
