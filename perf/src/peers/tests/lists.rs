@@ -17,6 +17,7 @@ for_every_list! {
     a_list_meets_leased_keys
     a_resync_hands_out_what_is_at_rest
     lists_and_changes_lose_nothing
+    what_is_in_no_list_is_buried_once
     names_lead_to_types
 }
 
@@ -171,6 +172,36 @@ fn lists_and_changes_lose_nothing<P: Lists>() {
     // Where an update is newer than the list its object is not handed out.
     assert!(counted[Kind::Replaced as usize] <= KEYS * ROUNDS as usize);
     assert_eq!((peer.pending_len(), peer.leased_len(), peer.known_len()), (0, 0, KEYS));
+}
+
+/// Keys are added, and empty lists come all the time: each key is deleted exactly once, wherever the lists find it, in line,
+/// on its way to the known objects, leased or known.
+fn what_is_in_no_list_is_buried_once<P: Lists>() {
+    const ADDED: usize = 3_000;
+    let peer = P::new();
+    let seen: Vec<AtomicUsize> = (0..ADDED).map(|_| AtomicUsize::new(0)).collect();
+    struct Bury<'a>(&'a [AtomicUsize]);
+    impl Handler for Bury<'_> {
+        fn lease<'d>(&mut self, key: &Key, deltas: impl Iterator<Item = (Kind, &'d Object)>) {
+            for (kind, object) in deltas {
+                let place = self.0[object.key as usize].fetch_add(1, Ordering::Relaxed);
+                let expected = [Kind::Added, Kind::Tombstone].get(place);
+                assert_eq!(Some(&kind), expected, "{key}");
+            }
+        }
+    }
+    thread::scope(|scope| {
+        let consumers = [0; 2].map(|_| scope.spawn(|| while peer.pop(&mut Bury(&seen)) {}));
+        let producer = scope.spawn(|| (0..ADDED).for_each(|number| peer.add(key(number), object(number, 1))));
+        while !producer.is_finished() {
+            peer.replace(Vec::new());
+        }
+        peer.replace(Vec::new());
+        peer.close();
+        consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
+    });
+    assert!(seen.into_iter().all(|seen| seen.into_inner() == 2));
+    assert_eq!((peer.pending_len(), peer.leased_len(), peer.known_len()), (0, 0, 0));
 }
 
 fn names_lead_to_types<P: Lists>() {
