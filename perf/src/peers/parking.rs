@@ -313,3 +313,23 @@ impl Lists for Parking {
         self.unlock_and_wake(guard, fresh);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_on_its_way_to_the_store_is_waited_for() {
+        struct Ignore;
+        impl Handler for Ignore {
+            fn lease<'d>(&mut self, _: &Key, _: impl Iterator<Item = (Kind, &'d Object)>) {}
+        }
+        let (peer, key) = (Parking::new(), Key::from("namespace/name"));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| peer.known_of_leased(peer.hashing.hash_one(&key), &key).seq);
+            peer.add(Key::clone(&key), Object::new(0, 0, 7));
+            assert!(peer.pop(&mut Ignore));
+            assert_eq!(waits.join().unwrap(), 7);
+        });
+    }
+}

@@ -4,6 +4,7 @@ use super::measure::{figures, names_and_values};
 use super::report::{CaseReport, Report, TrialReport};
 use super::*;
 use crate::bars::{BLOCKS, PEER};
+use crate::figures::Figure;
 use crate::machine::{Disturbance, Machine};
 use crate::process::Measured as _;
 
@@ -170,4 +171,16 @@ fn a_void_run_spoils_the_report() {
     let blocks: Vec<_> = report.figures.iter().map(|it| (&*it.peer, it.by_block.len())).collect();
     assert_eq!(blocks, [("nothing", 4), ("B1", 4), ("nothing", 1), ("B1", 1)], "B3 was not asked for");
     assert!(report.table().contains("VOID: W0, B1, known 1, block 3: said to be wrong"));
+}
+
+#[test]
+fn above_one_is_better_whatever_is_measured() {
+    let of = |samples: &[Sample]| figures("W0", &Case::new(), "B1", samples).remove(0);
+    let rate = |value| Sample::default().higher("rate", "1/s", value);
+    let times = |own: &Figure, other: &Figure| own.times_as_good_as(other).expect("blocks").median;
+    assert_eq!(times(&of(&[sample(1.0), sample(4.0)]), &of(&[sample(2.0), sample(8.0)])), 2.0);
+    assert_eq!(times(&of(&[rate(1.0), rate(4.0)]), &of(&[rate(2.0), rate(8.0)])), 0.5);
+    assert_eq!(of(&[sample(0.0)]).times_as_good_as(&of(&[sample(1.0)])), None, "no number");
+    let quotient = of(&[sample(1.0), sample(4.0)]).quotient(&of(&[sample(2.0), sample(8.0)]));
+    assert_eq!(quotient.expect("blocks").median, 0.5);
 }

@@ -111,6 +111,12 @@ fn a_list_meets_leased_keys<P: Lists>() {
         ]
     );
     assert_eq!(peer.known_len(), 2);
+    // A lease that ends with a deletion needs no other.
+    peer.delete(key(2), object(2, 11));
+    peer.delete(key(3), object(3, 4));
+    peer.pop(&mut Each(|_: &Key, _: &[u64]| peer.replace(Vec::new())));
+    assert_eq!(drain(&peer), [[(3, Kind::Deleted, 4)]]);
+    assert_eq!((peer.pending_len(), peer.leased_len(), peer.known_len()), (0, 0, 0));
 }
 
 fn a_resync_hands_out_what_is_at_rest<P: Lists>() {
