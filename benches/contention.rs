@@ -60,7 +60,8 @@ fn bench<P: Peer>(
             let iters = usize::try_from(iters).expect("64 bits");
             // Each producer makes the same number of changes.
             let changes = iters.next_multiple_of(threads);
-            let case = Case { producers: threads, consumers: threads, batch, changes, patience: PATIENCE };
+            let (producers, consumers) = (threads, threads);
+            let case = Case { producers, consumers, batch, changes, patience: PATIENCE, shards: None };
             let outcome = windowed::run(&P::new(), &case, keys);
             assert_eq!(outcome.violations, [""; 0]);
             outcome.elapsed.mul_f64(iters as f64 / outcome.changes as f64)

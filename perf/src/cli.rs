@@ -10,6 +10,7 @@ use lexopt::prelude::*;
 use crate::allocator::Allocator;
 use delta_fifo_perf::peers::{self, Entry};
 use delta_fifo_perf::stores::{self, Plan};
+use delta_fifo_perf::workload::floors::{self, Floor};
 
 pub(crate) const HELP: &str = include_str!("cli/help.txt");
 
@@ -28,6 +29,10 @@ pub(crate) struct Options {
     pub(crate) changes: usize,
     pub(crate) allocators: Vec<Allocator>,
     pub(crate) peers: Vec<&'static Entry>,
+    /// Rows of reference that are no queues.
+    pub(crate) floors: Vec<&'static Floor>,
+    /// The sharded queue with these numbers of shards too.
+    pub(crate) shards: Vec<usize>,
     pub(crate) references: Vec<String>,
     pub(crate) known: Vec<usize>,
     pub(crate) threads: Vec<(usize, usize)>,
@@ -110,30 +115,39 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
 }
 
 fn compare(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
-    let (mut quick, mut blocks, mut changes, mut references) = (false, None, None, None);
+    let (mut quick, mut full, mut blocks, mut changes, mut references) = (false, false, None, None, None);
+    let (mut known, mut threads_of, mut batches) = (None, None, None);
     let mut options = Options {
         blocks: 0,
         changes: 0,
         allocators: Allocator::ALL.to_vec(),
         peers: peers::ALL.iter().collect(),
+        floors: floors::ALL.iter().collect(),
+        shards: Vec::new(),
         references: Vec::new(),
-        known: vec![1_000, 100_000],
-        threads: vec![(1, 1), (2, 2), (4, 4)],
-        batches: vec![1, 32],
+        known: Vec::new(),
+        threads: Vec::new(),
+        batches: Vec::new(),
         seed: 1,
         json: None,
     };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("quick") => quick = true,
+            Long("full") => full = true,
             Long("blocks") => blocks = Some(parser.value()?.parse_with(positive)?),
             Long("changes") => changes = Some(parser.value()?.parse_with(positive)?),
             Long("allocator") => options.allocators = parser.value()?.parse_with(allocators)?,
-            Long("peers") => options.peers = parser.value()?.parse_with(|text| list(text, peer))?,
+            Long("peers") => {
+                let rows = parser.value()?.parse_with(|text| list(text, row))?;
+                options.peers = rows.iter().filter_map(|row| row.ok()).collect();
+                options.floors = rows.iter().filter_map(|row| row.err()).collect();
+            }
+            Long("shards") => options.shards = parser.value()?.parse_with(|text| list(text, shards))?,
             Long("reference") => references = Some(parser.value()?.parse_with(|text| list(text, peer))?),
-            Long("known") => options.known = parser.value()?.parse_with(|text| list(text, positive))?,
-            Long("threads") => options.threads = parser.value()?.parse_with(|text| list(text, threads))?,
-            Long("batch") => options.batches = parser.value()?.parse_with(|text| list(text, positive))?,
+            Long("known") => known = Some(parser.value()?.parse_with(|text| list(text, positive))?),
+            Long("threads") => threads_of = Some(parser.value()?.parse_with(|text| list(text, threads))?),
+            Long("batch") => batches = Some(parser.value()?.parse_with(|text| list(text, positive))?),
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("json") => options.json = Some(json(parser)),
             Short('h') | Long("help") => return Ok(Command::Help),
@@ -142,6 +156,12 @@ fn compare(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     }
     options.blocks = blocks.unwrap_or(if quick { 3 } else { 30 });
     options.changes = changes.unwrap_or(if quick { 60_000 } else { 300_000 });
+    let all: &[usize] = if full { &[1_000, 100_000, 1_000_000] } else { &[1_000, 100_000] };
+    options.known = known.unwrap_or(all.to_vec());
+    let all: &[(usize, usize)] =
+        if full { &[(1, 1), (2, 1), (1, 2), (2, 2), (4, 4), (8, 8)] } else { &[(1, 1), (2, 2), (4, 4)] };
+    options.threads = threads_of.unwrap_or(all.to_vec());
+    options.batches = batches.unwrap_or(vec![1, 32]);
     options.references =
         references.as_ref().unwrap_or(&options.peers).iter().map(|peer| peer.id.into()).collect();
     options.check()?;
@@ -155,7 +175,7 @@ fn tails(parser: &mut lexopt::Parser, tails: Tails) -> Result<Command, lexopt::E
         tails,
         blocks: 0,
         allocators: Allocator::ALL.to_vec(),
-        peers: peers::ALL.iter().chain(latency.then_some(&peers::CLIENT_GO)).collect(),
+        peers: if latency { peers::gathering() } else { peers::ALL.iter().collect() },
         keys: 0,
         seed: 1,
         json: None,
@@ -371,6 +391,18 @@ fn threads(text: &str) -> Result<(usize, usize), String> {
 
 fn peer(text: &str) -> Result<&'static Entry, String> {
     peers::by_id(text).ok_or(format!("there is no peer {text:?}"))
+}
+
+/// A peer, or a row of reference that is none.
+fn row(text: &str) -> Result<std::result::Result<&'static Entry, &'static Floor>, String> {
+    floors::by_id(text).map_or_else(|| peer(text).map(Ok), |floor| Ok(Err(floor)))
+}
+
+/// As the queue takes them.
+fn shards(text: &str) -> Result<usize, String> {
+    let shards = positive(text)?;
+    let is_possible = shards <= 256 && shards.is_power_of_two();
+    if is_possible { Ok(shards) } else { Err(format!("{shards} shards: a power of two up to 256")) }
 }
 
 fn store(text: &str) -> Result<&'static stores::Entry, String> {

@@ -14,7 +14,7 @@ use crate::cli::Options;
 use crate::machine::{Machine, Watch};
 use crate::process::{self, Measured, Result};
 use crate::report::{CaseReport, PeerReport, Report, Row, Void};
-use delta_fifo_perf::workload::{Case, KeySet};
+use delta_fifo_perf::workload::{Case, KeySet, Outcome};
 
 /// No run takes that long without any progress, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,14 +46,17 @@ impl Measured for Report {
 fn measure(options: &Options) -> Report {
     let watch = Watch::begin();
     let machine = Machine::detect();
+    let runners = runners(options);
     let mut comparison = Comparison {
         options,
         nproc: machine.nproc,
         random: SmallRng::seed_from_u64(options.seed),
-        progress: progress(options),
+        progress: progress(options, &runners),
+        runners,
     };
     let cases = comparison.cases();
     comparison.progress.finish_and_clear();
+    let peers = comparison.runners.iter();
     Report {
         workload: "W1 windowed".into(),
         allocator: Allocator::current(),
@@ -61,16 +64,55 @@ fn measure(options: &Options) -> Report {
         disturbance: watch.end(),
         blocks: options.blocks,
         seed: options.seed,
-        peers: options
-            .peers
-            .iter()
-            .map(|peer| PeerReport { id: peer.id.into(), about: peer.about.into() })
-            .collect(),
+        peers: peers.map(|it| PeerReport { id: it.id.clone(), about: it.about.into() }).collect(),
         references: options.references.clone(),
         valid: cases.iter().all(|case| case.void.is_empty()),
+        figures: cases.iter().flat_map(CaseReport::figures).collect(),
         cases,
     }
 }
+
+/// What has a row of its own.
+struct Runner {
+    id: String,
+    about: &'static str,
+    run: fn(&Case, &KeySet) -> Outcome,
+    shards: Option<usize>,
+    /// It has one thread, whatever the case says.
+    is_floor: bool,
+}
+
+impl Runner {
+    /// A row of reference stands where there is least to do for threads: beside (1,1).
+    fn runs_in(&self, case: &Case) -> bool {
+        !self.is_floor || (case.producers, case.consumers) == (1, 1)
+    }
+}
+
+fn runners(options: &Options) -> Vec<Runner> {
+    let mut runners = Vec::new();
+    for peer in &options.peers {
+        let mut add = |id, shards| {
+            runners.push(Runner { id, about: peer.about, run: peer.run, shards, is_floor: false });
+        };
+        add(peer.id.into(), None);
+        if peer.id == bars::PEER {
+            options.shards.iter().for_each(|&shards| add(format!("{}/{shards}", peer.id), Some(shards)));
+        }
+    }
+    let floors = options.floors.iter();
+    runners.extend(floors.map(|floor| Runner {
+        id: floor.id.into(),
+        about: floor.about,
+        run: floor.run,
+        shards: None,
+        is_floor: true,
+    }));
+    runners
+}
+
+/// By case and runner: nanoseconds per change in each block.
+type Times = Vec<Vec<Vec<Option<f64>>>>;
 
 struct Comparison<'o> {
     options: &'o Options,
@@ -78,56 +120,72 @@ struct Comparison<'o> {
     /// Draws the order of the runs.
     random: SmallRng,
     progress: ProgressBar,
+    runners: Vec<Runner>,
 }
 
 impl Comparison<'_> {
     fn cases(&mut self) -> Vec<CaseReport> {
         let Options { known, threads, batches, changes, seed, .. } = self.options;
-        let mut cases = Vec::new();
+        let mut reports = Vec::new();
         for &known in known {
             let keys = KeySet::new(known, *seed);
-            for &(producers, consumers) in threads {
-                for &batch in batches {
-                    let case = Case { producers, consumers, batch, changes: *changes, patience: PATIENCE };
-                    cases.push(self.measure(&case, &keys));
-                }
+            for &batch in batches {
+                let cases: Vec<Case> = threads
+                    .iter()
+                    .map(|&(producers, consumers)| Case {
+                        producers,
+                        consumers,
+                        batch,
+                        changes: *changes,
+                        patience: PATIENCE,
+                        shards: None,
+                    })
+                    .collect();
+                reports.extend(self.measure(&cases, &keys));
             }
         }
-        cases
+        reports
     }
 
-    /// Block after block, every peer once in each, in an order drawn anew: what disturbs the machine disturbs all alike.
-    fn measure(&mut self, case: &Case, keys: &KeySet) -> CaseReport {
+    /// Block after block, every peer with each number of threads once in each, in an order drawn anew: what disturbs the machine
+    /// disturbs all alike, and one number of threads can be set against another.
+    fn measure(&mut self, cases: &[Case], keys: &KeySet) -> Vec<CaseReport> {
         let watch = Watch::begin();
-        let peers = &self.options.peers;
-        let mut times: Vec<Vec<Option<f64>>> = vec![Vec::new(); peers.len()];
-        let mut void = Vec::new();
-        let mut order: Vec<usize> = (0..peers.len()).collect();
+        let mut times: Times = vec![vec![Vec::new(); self.runners.len()]; cases.len()];
+        let mut void: Vec<Vec<Void>> = cases.iter().map(|_| Vec::new()).collect();
+        let all = (0..cases.len()).flat_map(|case| (0..self.runners.len()).map(move |runner| (case, runner)));
+        let mut order: Vec<_> =
+            all.filter(|&(case, runner)| self.runners[runner].runs_in(&cases[case])).collect();
         for block in 0..self.options.blocks {
             order.shuffle(&mut self.random);
-            for &number in &order {
-                let peer = peers[number];
-                self.announce(case, keys, peer.id);
-                let outcome = (peer.run)(case, keys);
+            for &(case, number) in &order {
+                let runner = &self.runners[number];
+                self.announce(&cases[case], keys, &runner.id);
+                let outcome = (runner.run)(&Case { shards: runner.shards, ..cases[case].clone() }, keys);
                 let valid = outcome.violations.is_empty();
-                times[number].push(valid.then(|| outcome.ns_per_change()));
+                times[case][number].push(valid.then(|| outcome.ns_per_change()));
                 if !valid {
-                    void.push(Void { peer: peer.id.into(), block, violations: outcome.violations });
+                    let peer = runner.id.clone();
+                    void[case].push(Void { peer, block, violations: outcome.violations });
                 }
                 self.progress.inc(1);
             }
         }
-        CaseReport {
-            known: keys.len(),
-            producers: case.producers,
-            consumers: case.consumers,
-            oversubscribed: case.producers + case.consumers > self.nproc,
-            batch: case.batch,
-            changes: case.changes / case.producers * case.producers,
-            disturbance: watch.end(),
-            rows: rows(self.options, times),
-            void,
-        }
+        let disturbance = watch.end();
+        let reports = cases.iter().zip(times).zip(void);
+        reports
+            .map(|((case, times), void)| CaseReport {
+                known: keys.len(),
+                producers: case.producers,
+                consumers: case.consumers,
+                oversubscribed: case.producers + case.consumers > self.nproc,
+                batch: case.batch,
+                changes: case.changes / case.producers * case.producers,
+                disturbance,
+                rows: self.rows(times),
+                void,
+            })
+            .collect()
     }
 
     fn announce(&self, case: &Case, keys: &KeySet, peer: &str) {
@@ -135,26 +193,30 @@ impl Comparison<'_> {
         let known = keys.len();
         self.progress.set_message(format!("{known} known, ({producers},{consumers}), batch {batch}, {peer}"));
     }
-}
 
-fn rows(options: &Options, times: Vec<Vec<Option<f64>>>) -> Vec<Row> {
-    let mut rows: Vec<Row> =
-        options.peers.iter().zip(times).map(|(peer, times)| Row::of(peer.id, times)).collect();
-    for own in 0..rows.len() {
-        for reference in &options.references {
-            let ratio =
-                rows.iter().find(|row| row.peer == *reference).and_then(|row| rows[own].ratio_to(row));
-            rows[own].times_as_fast_as.insert(reference.clone(), ratio);
+    /// Of those that have run.
+    fn rows(&self, times: Vec<Vec<Option<f64>>>) -> Vec<Row> {
+        let ran = self.runners.iter().zip(times).filter(|(_, times)| !times.is_empty());
+        let mut rows: Vec<Row> = ran.map(|(runner, times)| Row::of(&runner.id, times)).collect();
+        for own in 0..rows.len() {
+            for reference in &self.options.references {
+                let ratio =
+                    rows.iter().find(|row| row.peer == *reference).and_then(|row| rows[own].ratio_to(row));
+                rows[own].times_as_fast_as.insert(reference.clone(), ratio);
+            }
         }
+        rows
     }
-    rows
 }
 
 /// On standard error, and only where somebody watches.
-fn progress(options: &Options) -> ProgressBar {
-    let cases = options.known.len() * options.threads.len() * options.batches.len();
+fn progress(options: &Options, runners: &[Runner]) -> ProgressBar {
+    let floors = runners.iter().filter(|runner| runner.is_floor).count();
+    let single = options.threads.contains(&(1, 1));
+    let runs = options.threads.len() * (runners.len() - floors) + usize::from(single) * floors;
+    let runs = options.known.len() * options.batches.len() * options.blocks * runs;
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} · {eta} left · {msg}");
-    ProgressBar::new((cases * options.blocks * options.peers.len()) as u64)
+    ProgressBar::new(runs as u64)
         .with_style(style.expect("a valid template"))
         .with_prefix(Allocator::current().name())
 }
@@ -163,7 +225,7 @@ fn progress(options: &Options) -> ProgressBar {
 mod tests {
     use super::*;
     use delta_fifo_perf::peers::{self, Entry, Parking, Peer};
-    use delta_fifo_perf::workload::windowed;
+    use delta_fifo_perf::workload::{floors, windowed};
 
     /// As if its checks had found something; that they find each thing is tested where they are.
     static BROKEN: Entry = Entry {
@@ -184,6 +246,8 @@ mod tests {
             allocators: vec![Allocator::System],
             references: vec!["B1".into()],
             peers,
+            floors: Vec::new(),
+            shards: Vec::new(),
             known: vec![200],
             threads: vec![(1, 1)],
             batches: vec![1, 8],
@@ -204,6 +268,22 @@ mod tests {
             assert_eq!(case.void.len(), 2);
         }
         assert!(report.table().contains("VOID: BROKEN, 200 known"));
+    }
+
+    #[test]
+    fn shards_and_floors_have_rows_of_their_own() {
+        let mut options = options(vec![peers::by_id("sharded").unwrap()]);
+        options.threads.push((2, 1));
+        options.batches = vec![1];
+        options.shards = vec![1, 16];
+        options.floors = floors::ALL.iter().collect();
+        options.references = Vec::new();
+        let report = measure(&options);
+        assert!(report.valid);
+        let rows = |case: &CaseReport| case.rows.iter().map(|row| row.peer.clone()).collect::<Vec<_>>();
+        assert_eq!(rows(&report.cases[0]), ["sharded", "sharded/1", "sharded/16", "F0", "F1"]);
+        assert_eq!(rows(&report.cases[1]), ["sharded", "sharded/1", "sharded/16"]);
+        assert_eq!(report.figures.len(), 8);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
+use crate::figures::{Better, Figure};
 use crate::machine::{Disturbance, Machine, Verdict};
 use crate::stats::Estimate;
 
@@ -26,6 +27,7 @@ pub(crate) struct Report {
     pub(crate) cases: Vec<CaseReport>,
     /// No run was void.
     pub(crate) valid: bool,
+    pub(crate) figures: Vec<Figure>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -146,6 +148,23 @@ pub(crate) fn caveat(disturbance: Disturbance) -> &'static str {
 }
 
 impl CaseReport {
+    pub(crate) fn figures(&self) -> impl Iterator<Item = Figure> {
+        let case = [
+            ("known", self.known.to_string()),
+            ("threads", format!("({},{})", self.producers, self.consumers)),
+            ("batch", self.batch.to_string()),
+        ];
+        self.rows.iter().map(move |row| Figure {
+            workload: "W1".into(),
+            case: case.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
+            peer: row.peer.clone(),
+            measure: "time per change".into(),
+            unit: "ns".into(),
+            better: Better::Lower,
+            by_block: row.by_block.clone(),
+        })
+    }
+
     fn write_rows(&self, references: &[String], text: &mut String) {
         let threads = format!("({},{})", self.producers, self.consumers);
         let mark = if self.oversubscribed { "*" } else { "" };
@@ -226,6 +245,7 @@ pub(crate) mod tests {
             references: Vec::new(),
             cases: Vec::new(),
             valid: true,
+            figures: Vec::new(),
         }
     }
 

@@ -31,6 +31,25 @@ fn quick_leaves_the_last_word_to_the_others() {
 }
 
 #[test]
+fn full_has_all_cases_of_the_bars() {
+    let full = options("compare --full --batch 8 --shards 1,64").unwrap();
+    assert_eq!((full.known.last(), full.threads.last()), (Some(&1_000_000), Some(&(8, 8))));
+    assert_eq!((full.threads.len(), full.batches, full.blocks, full.shards), (6, vec![8], 30, vec![1, 64]));
+    for shards in ["0", "3", "512", "4,4"] {
+        assert!(options(&format!("compare --shards {shards}")).is_err(), "{shards}");
+    }
+}
+
+#[test]
+fn rows_of_reference_are_chosen_like_peers() {
+    let chosen = options("compare --peers f1,B1").unwrap();
+    let ids = (chosen.floors.iter().map(|floor| floor.id).collect(), chosen.references);
+    assert_eq!(ids, (vec!["F1"], vec!["B1".into()]));
+    assert_eq!(options("compare").unwrap().floors.len(), 2);
+    assert!(options("compare --peers F0,f0").is_err());
+}
+
+#[test]
 fn tails_have_options_of_their_own() {
     let tails = |arguments: &str| match parse(lexopt::Parser::from_args(arguments.split_whitespace())) {
         Ok(Command::Tails(options)) => Some(options),

@@ -26,23 +26,31 @@ impl Known {
         if kind.deletes() {
             return self.forget(lease);
         }
-        let value = Value::clone(newest);
-        match self.table.find_mut(lease.handle.hash, |record| record.key == lease.key) {
-            Some(record) => lease.previous = Some(std::mem::replace(&mut record.value, value)),
+        lease.previous = self.insert(lease.handle.hash, &lease.key, Value::clone(newest));
+    }
+
+    /// The object becomes the known one of its key; the one before it is given back.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, key: &Key, value: Value) -> Option<Value> {
+        match self.table.find_mut(hash, |record| record.key == *key) {
+            Some(record) => Some(std::mem::replace(&mut record.value, value)),
             None => {
-                let record = Record { hash: lease.handle.hash, key: Key::clone(&lease.key), value };
-                self.table.insert_unique(lease.handle.hash, record, |record| record.hash);
+                let record = Record { hash, key: Key::clone(key), value };
+                self.table.insert_unique(hash, record, |record| record.hash);
+                None
             }
         }
     }
 
     #[cold]
     fn forget(&mut self, lease: &mut Lease) {
-        let found = self.table.find_entry(lease.handle.hash, |record| record.key == lease.key);
-        lease.forgotten = found.ok().map(|entry| {
-            let Record { key, value, .. } = entry.remove().0;
-            (key, value)
-        });
+        lease.forgotten = self.remove(lease.handle.hash, &lease.key);
+    }
+
+    pub(super) fn remove(&mut self, hash: u64, key: &Key) -> Option<(Key, Value)> {
+        let found = self.table.find_entry(hash, |record| record.key == *key).ok()?;
+        let Record { key, value, .. } = found.remove().0;
+        Some((key, value))
     }
 
     pub(super) fn contains(&self, hash: u64, key: &Key) -> bool {

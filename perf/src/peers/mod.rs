@@ -6,9 +6,11 @@
 //! than a complete queue of their structure would be, never slower.
 
 mod known;
+mod papaya;
 mod parking;
 mod pending;
 mod queue;
+mod real_fifo;
 mod sharded_mutex;
 mod sleep;
 #[cfg(test)]
@@ -26,8 +28,10 @@ use crate::workload::paced::{self, Calls, Pace};
 use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
 
 pub use known::Known;
+pub use papaya::Papaya;
 pub use parking::Parking;
 pub use queue::Queue;
+pub use real_fifo::RealFifo;
 pub use sharded_mutex::ShardedMutex;
 pub use visit::{Visit, VisitLists, visit, visit_lists};
 
@@ -39,11 +43,21 @@ pub trait Peer: Sync + Sized {
     /// Buffers that one thread keeps from call to call, so that a batch need not allocate.
     type Scratch: Default;
 
+    /// Changes of a key that wait share a lease. Where they do not, each counts as pending by itself, and a deletion of what
+    /// is not known is sorted out at the pop.
+    const GATHERS: bool = true;
+
     fn new() -> Self;
 
     /// `None`: it has no such setting.
     fn with(settings: Settings) -> Option<Self> {
         (settings == Settings::default()).then(Self::new)
+    }
+
+    /// For those that can be told.
+    fn set_up(setup: &Setup) -> Self {
+        _ = setup;
+        Self::new()
     }
 
     fn add(&self, key: Key, object: Object);
@@ -86,6 +100,21 @@ pub struct Settings {
     pub latest: bool,
     /// Keys that only a resync puts in line stand behind the others.
     pub background_resync: bool,
+}
+
+/// What a queue may be told when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// So many will be known.
+    pub keys: usize,
+    /// Of a queue that has them; `None`: as many as it thinks best.
+    pub shards: Option<usize>,
+}
+
+impl Setup {
+    fn of(keys: &KeySet) -> Self {
+        Self { keys: keys.len(), shards: None }
+    }
 }
 
 /// What a consumer does with a lease. Its deltas are never empty, oldest first.
@@ -138,11 +167,19 @@ impl BuildHasher for Hashing {
     }
 }
 
+/// The peers for handlers that take time: with [`CLIENT_GO`], and without those that gather nothing, whose backlog grows until
+/// producers wait.
+pub fn gathering() -> Vec<&'static Entry> {
+    ALL.iter().filter(|peer| peer.gathers).chain([&CLIENT_GO]).collect()
+}
+
 /// A peer under its name. The type is gone here, but not inside: each `run` is compiled for its peer alone.
 #[derive(Clone, Copy)]
 pub struct Entry {
     pub id: &'static str,
     pub about: &'static str,
+    /// [`Peer::GATHERS`].
+    pub gathers: bool,
     pub run: fn(&Case, &KeySet) -> Outcome,
     pub paced: fn(&Pace, &KeySet) -> Calls,
     /// With a consumer at work or without.
@@ -156,8 +193,12 @@ impl Entry {
         Self {
             id,
             about,
-            run: |case, keys| windowed::run(&P::new(), case, keys),
-            paced: |pace, keys| paced::run(&P::new(), pace, keys),
+            gathers: P::GATHERS,
+            run: |case, keys| {
+                windowed::run(&P::set_up(&Setup { shards: case.shards, ..Setup::of(keys) }), case, keys)
+            },
+            paced: |pace, keys| paced::run(&P::set_up(&Setup::of(keys)), pace, keys),
+            // Not told how many: the tables are to grow.
             growth: |with_consumer, keys| growth::run(&P::new(), with_consumer, keys),
             memory: memory::run::<P>,
         }
@@ -188,9 +229,14 @@ pub static ALL: &[Entry] = &[
         "MutexDeltaFifo: client-go's structure, std Mutex + Condvar, notify per add",
     ),
     Entry::new::<Parking>("B1", "one parking_lot mutex, wakes only a sleeper, RwLock store"),
+    Entry::new::<Papaya>("B2", "naive: papaya's map with room for all keys, a lock for each key, SegQueue"),
     Entry::new::<ShardedMutex>(
         "B3",
         "64 parking_lot shards of pending keys, SegQueue, 64 RwLock shards of store",
+    ),
+    Entry::new::<RealFifo>(
+        "B4",
+        "RealFIFO's structure: a line of deltas, one consumer, a batch known at once",
     ),
 ];
 

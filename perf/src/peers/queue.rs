@@ -5,7 +5,7 @@
 
 use delta_fifo::{Background, Builder, Change, Compression, Delta, DeltaQueue, KnownView, Lease, Outcome};
 
-use super::{Handler, Hashing, Kind, Lists, Peer, Settings};
+use super::{Handler, Hashing, Kind, Lists, Peer, Settings, Setup};
 use crate::workload::{Key, Object};
 
 pub struct Queue<Q, const PROCESS: bool = false>(Q);
@@ -55,6 +55,11 @@ where
             builder = builder.background(Background::Resync);
         }
         Some(Self(builder.build()))
+    }
+
+    fn set_up(setup: &Setup) -> Self {
+        let builder = Builder::with_hasher(Hashing::default());
+        Self(setup.shards.into_iter().fold(builder, Builder::shards).build())
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::known::Known;
 use super::pending::{Ended, Handle, Incoming, Lease, Pending, Pushed};
-use super::sleep::Sleep;
+use super::sleep::{Sleep, pop_or_wait};
 use super::{Handler, Hashing, Kind, Peer};
 use crate::workload::{Key, Object};
 
@@ -111,21 +111,6 @@ impl ShardedMutex {
         if let Pushed::InLine(handle) = pushed {
             self.line.push(*handle);
             self.sleep.wake(1);
-        }
-    }
-
-    /// The first handle in line. `None`: closed and the line is empty (what is still dirty then goes in line when its lease
-    /// ends, and the consumer that ends it pops again).
-    #[inline]
-    fn wait_for_handle(&self) -> Option<Handle> {
-        loop {
-            if let Some(handle) = self.line.pop() {
-                return Some(handle);
-            }
-            if self.sleep.is_closed() && self.line.is_empty() {
-                return None;
-            }
-            self.sleep.wait_while(|| self.line.is_empty());
         }
     }
 
@@ -238,7 +223,7 @@ impl Peer for ShardedMutex {
     }
 
     fn pop(&self, handler: &mut impl Handler) -> bool {
-        let Some(handle) = self.wait_for_handle() else { return false };
+        let Some(handle) = pop_or_wait(&self.line, &self.sleep) else { return false };
         let shard = shard_of(handle.hash);
         let pending = &self.pending[shard];
         let mut lease = pending.lock().lease(handle);
@@ -253,7 +238,7 @@ impl Peer for ShardedMutex {
     }
 
     fn pop_batch(&self, max: usize, handler: &mut impl Handler, scratch: &mut Scratch) -> usize {
-        let Some(first) = self.wait_for_handle() else { return 0 };
+        let Some(first) = pop_or_wait(&self.line, &self.sleep) else { return 0 };
         scratch.handles.clear();
         scratch.handles.push(first);
         scratch.handles.extend(std::iter::from_fn(|| self.line.pop()).take(max - 1));

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
+use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
@@ -21,7 +22,22 @@ pub(super) fn spin_while(condition: impl Fn() -> bool) {
     }
 }
 
-/// Where consumers of [`ShardedMutex`](super::ShardedMutex) sleep: a count that producers read without a lock, and a mutex
+/// The first in line. `None`: closed and the line is empty (what is still dirty then goes in line when its lease ends, and the
+/// consumer that ends it pops again).
+#[inline]
+pub(super) fn pop_or_wait<T>(line: &SegQueue<T>, sleep: &Sleep) -> Option<T> {
+    loop {
+        if let Some(first) = line.pop() {
+            return Some(first);
+        }
+        if sleep.is_closed() && line.is_empty() {
+            return None;
+        }
+        sleep.wait_while(|| line.is_empty());
+    }
+}
+
+/// Where consumers of a queue without one big lock sleep: a count that producers read without a lock, and a mutex
 /// with a condition variable that they touch only if it is not zero.
 #[derive(Default)]
 pub(super) struct Sleep {

@@ -76,7 +76,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::peers::{Baseline, Parking, ShardedMutex};
+    use crate::peers::{Baseline, Papaya, Parking, RealFifo, ShardedMutex};
 
     fn check<P: Peer>() {
         let keys = KeySet::new(5_000, 1);
@@ -93,6 +93,8 @@ mod tests {
         check::<Baseline>();
         check::<Parking>();
         check::<ShardedMutex>();
+        check::<Papaya>();
+        check::<RealFifo>();
         assert_eq!(empty(&KeySet::new(100, 1)).len(), 100);
     }
 }

@@ -182,7 +182,7 @@ impl Handler for Popped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::{Baseline, Parking, Sharded, ShardedMutex};
+    use crate::peers::{Baseline, Papaya, Parking, RealFifo, Sharded, ShardedMutex};
 
     #[test]
     fn from_half_to_all() {
@@ -208,5 +208,7 @@ mod tests {
         check::<Baseline>();
         check::<Parking>();
         check::<ShardedMutex>();
+        check::<Papaya>();
+        check::<RealFifo>();
     }
 }

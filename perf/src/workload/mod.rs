@@ -2,6 +2,7 @@
 
 mod checks;
 pub mod churn;
+pub mod floors;
 pub mod growth;
 pub mod hot;
 pub mod memory;
@@ -105,6 +106,8 @@ pub struct Case {
     pub changes: usize,
     /// How long nothing may move before the run counts as stuck.
     pub patience: Duration,
+    /// Of a queue that has them; `None`: as many as it thinks best.
+    pub shards: Option<usize>,
 }
 
 /// What came out of a run.

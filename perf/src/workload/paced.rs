@@ -155,7 +155,7 @@ impl Handler for Slow<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::{Baseline, ClientGo, Parking, ShardedMutex};
+    use crate::peers::{Baseline, ClientGo, Papaya, Parking, RealFifo, ShardedMutex};
 
     fn pace(rate: Option<f64>, handler: Duration) -> Pace {
         Pace { consumers: 3, handler, rate, calls: 2_000, limit: Duration::from_secs(20) }
@@ -176,6 +176,8 @@ mod tests {
         check::<ClientGo>();
         check::<Parking>();
         check::<ShardedMutex>();
+        check::<Papaya>();
+        check::<RealFifo>();
     }
 
     #[test]

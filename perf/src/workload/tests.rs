@@ -11,7 +11,7 @@ use super::{Case, Key, KeySet, Object, Outcome, windowed};
 use crate::peers::{Handler, Kind, Lists, Parking, Peer};
 
 fn case(producers: usize, consumers: usize, batch: usize) -> Case {
-    Case { producers, consumers, batch, changes: 4_000, patience: Duration::from_millis(300) }
+    Case { producers, consumers, batch, changes: 4_000, patience: Duration::from_millis(300), shards: None }
 }
 
 /// What a broken queue does wrong, once.

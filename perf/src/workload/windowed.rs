@@ -19,7 +19,7 @@ use super::window::{DoneCounters, Stuck, Window};
 use super::{Case, KeySet, Object, Outcome};
 use crate::peers::Peer;
 
-const WIDEST_WINDOW: usize = 1024;
+pub(super) const WIDEST_WINDOW: usize = 1024;
 
 pub fn run<P: Peer>(peer: &P, case: &Case, keys: &KeySet) -> Outcome {
     let ledger = Ledger::new(keys);
@@ -57,25 +57,25 @@ struct Run<'a, P> {
 
 /// The way of one producer: its keys, over and over.
 #[derive(Clone, Copy)]
-struct Round {
-    first: usize,
-    len: usize,
+pub(super) struct Round {
+    pub(super) first: usize,
+    pub(super) len: usize,
     /// Timed changes, after lap 0.
-    changes: usize,
+    pub(super) changes: usize,
 }
 
 impl Round {
     /// Key and sequence number of all timed changes; lap 0 made the first change of every key.
-    fn timed(self) -> impl Iterator<Item = (usize, u64)> {
+    pub(super) fn timed(self) -> impl Iterator<Item = (usize, u64)> {
         (2..).flat_map(move |seq| self.keys().map(move |key| (key, seq))).take(self.changes)
     }
 
-    fn keys(self) -> Range<usize> {
+    pub(super) fn keys(self) -> Range<usize> {
         self.first..self.first + self.len
     }
 
     /// The last sequence number of a key, if it is one of this producer's.
-    fn newest(&self, key: usize) -> Option<u64> {
+    pub(super) fn newest(&self, key: usize) -> Option<u64> {
         let place = key.checked_sub(self.first).filter(|&place| place < self.len)?;
         let laps = self.changes / self.len + usize::from(place < self.changes % self.len);
         Some(1 + laps as u64)
