@@ -7,4 +7,6 @@
 
 pub mod peers;
 pub mod stores;
+#[cfg(feature = "program")]
+pub mod system;
 pub mod workload;

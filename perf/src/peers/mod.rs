@@ -112,7 +112,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    fn of(keys: &KeySet) -> Self {
+    pub fn of(keys: &KeySet) -> Self {
         Self { keys: keys.len(), shards: None }
     }
 }

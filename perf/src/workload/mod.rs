@@ -10,9 +10,13 @@ pub mod paced;
 pub mod readers;
 pub mod relist;
 pub mod resync;
+#[cfg(feature = "program")]
+pub mod sustained;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "program")]
+pub mod wake;
 mod window;
 pub mod windowed;
 

@@ -29,7 +29,7 @@ impl DoneCounters {
         self.counters[producer * self.consumers + consumer].store(done, Ordering::Release);
     }
 
-    fn of_producer(&self, producer: usize) -> u64 {
+    pub(super) fn of_producer(&self, producer: usize) -> u64 {
         let counters = &self.counters[producer * self.consumers..][..self.consumers];
         counters.iter().map(|counter| counter.load(Ordering::Acquire)).sum()
     }
@@ -79,6 +79,12 @@ impl<'a> Window<'a> {
             return Ok(());
         }
         self.wait_until(|| self.ledger.is_completed(key, seq - 1))
+    }
+
+    /// So many changes were made, whether there was room for them or not.
+    #[cfg(feature = "program")]
+    pub(super) fn issue(&mut self, count: u64) {
+        self.issued += count;
     }
 
     /// Waits until everything that was issued is done.
