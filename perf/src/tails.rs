@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::Allocator;
 use crate::bars::{self, PEER, verdict};
 use crate::cli::{TailOptions, Tails};
+use crate::figures::{Better, Figure};
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::process::{self, Measured, Result};
 use crate::report::{caveat, heading, with_interval};
@@ -24,12 +25,17 @@ use crate::stats::{Estimate, median};
 const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 const P99: usize = 2;
+const P999: usize = 3;
 const P9999: usize = 4;
 
 /// p99 with handlers that sleep, divided by p99 without: at most this.
 const MOST_TIMES: f64 = 1.1;
-/// p99.99 while the tables grow: below this.
+/// p99.99 while the tables grow: at most this.
 const MOST_NS: f64 = 1e6;
+/// p99.9, at half load and while the tables grow, less that of the same calls without a queue: at most this.
+const MOST_ABOVE_NS: f64 = 2e3;
+/// The rival whose p99.9 it must not exceed.
+const RIVAL: &str = "B3";
 
 /// What stands in the place of a peer: the same calls without a queue.
 const NOTHING: &str = "nothing";
@@ -49,6 +55,7 @@ struct Report {
     blocks: usize,
     rows: Vec<Row>,
     bars: Vec<Bar>,
+    figures: Vec<Figure>,
     void: Vec<String>,
 }
 
@@ -65,13 +72,34 @@ struct Row {
 
 #[derive(Serialize, Deserialize)]
 struct Bar {
+    what: String,
     case: String,
     peer: String,
     measured: Option<Estimate>,
     met: Option<bool>,
 }
 
+impl Bar {
+    fn at_most(limit: f64, what: &str, row: &Row, values: &[f64]) -> Self {
+        let measured = Estimate::of(values);
+        let (what, case, peer) = (what.into(), row.case.clone(), row.peer.clone());
+        Self { what, case, peer, measured, met: measured.map(|it| it.high <= limit) }
+    }
+}
+
 impl Row {
+    fn figures(&self, workload: &str) -> impl Iterator<Item = Figure> {
+        QUANTILES.iter().enumerate().map(move |(number, (quantile, _))| Figure {
+            workload: workload.into(),
+            case: [("case".into(), self.case.clone())].into(),
+            peer: self.peer.clone(),
+            measure: format!("{quantile} of a call"),
+            unit: "ns".into(),
+            better: Better::Lower,
+            by_block: self.blocks.iter().map(|block| Some(block[number] as f64)).collect(),
+        })
+    }
+
     /// The median of the blocks; of the maxima the largest.
     fn quantile(&self, number: usize) -> u64 {
         let values = self.blocks.iter().map(|block| block[number]);
@@ -98,12 +126,17 @@ fn measure(options: &TailOptions) -> Report {
         Tails::Latency => all.latency(),
         Tails::Growth => all.growth(),
     };
+    let name = match options.tails {
+        Tails::Latency => "latency",
+        Tails::Growth => "growth",
+    };
     Report {
         workload,
         allocator: Allocator::current(),
         machine,
         disturbance: watch.end(),
         blocks: options.blocks,
+        figures: all.rows.iter().flat_map(|row| row.figures(name)).collect(),
         rows: all.rows,
         bars,
         void: all.void,
@@ -142,14 +175,29 @@ impl Measurement<'_> {
         }
     }
 
-    fn bars(&self, of: impl Fn(&Row) -> Option<Vec<f64>>, met: impl Fn(Estimate) -> bool) -> Vec<Bar> {
+    /// For every peer's row of which there is such a value.
+    fn bars(&self, limit: f64, what: &str, of: impl Fn(&Row) -> Option<Vec<f64>>) -> Vec<Bar> {
         let rows = self.rows.iter().filter(|row| row.peer != NOTHING);
-        rows.filter_map(|row| {
-            let measured = Estimate::of(&of(row)?);
-            let (case, peer) = (row.case.clone(), row.peer.clone());
-            Some(Bar { case, peer, measured, met: measured.map(&met) })
-        })
-        .collect()
+        rows.filter_map(|row| Some(Bar::at_most(limit, what, row, &of(row)?))).collect()
+    }
+
+    /// Of the queue in these cases: p99.9 set against that of an empty operation and of the rival, block by block.
+    fn bars_of_calls(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        for row in self.rows.iter().filter(|row| row.peer == PEER && is_asked(&row.case)) {
+            let mut against = |peer, limit, what, value: fn(f64, f64) -> f64| {
+                let other = self.rows.iter().find(|other| other.peer == peer && other.case == row.case);
+                let blocks = row.blocks.iter().zip(other.map_or(&[][..], |other| &other.blocks));
+                let values: Vec<f64> =
+                    blocks.map(|(own, other)| value(own[P999] as f64, other[P999] as f64)).collect();
+                bars.push(Bar::at_most(limit, what, row, &values));
+            };
+            let above = format!("p99.9 above an empty operation's, µs: at most {}", MOST_ABOVE_NS / 1e3);
+            against(NOTHING, MOST_ABOVE_NS / 1e3, &above, |own, empty| (own - empty) / 1e3);
+            against(RIVAL, 1.0, &format!("p99.9 divided by {RIVAL}'s: at most 1"), |own, other| own / other);
+        }
+        bars.sort_by(|a, b| a.what.cmp(&b.what));
+        bars
     }
 
     fn latency(&mut self) -> (String, Vec<Bar>) {
@@ -183,7 +231,14 @@ impl Measurement<'_> {
             let blocks = row.blocks.iter().zip(&without.blocks);
             Some(blocks.map(|(with, without)| with[P99] as f64 / without[P99] as f64).collect())
         };
-        let bars = self.bars(ratio, |ratio| ratio.high <= MOST_TIMES);
+        let what = format!("p99 divided by that without handlers: at most {MOST_TIMES}");
+        let mut bars = self.bars(MOST_TIMES, &what, ratio);
+        // Half of what the slowest manages; a rate that was asked for is taken to be it.
+        let half = rates.iter().enumerate().filter(|(number, _)| {
+            options.rates.is_some() || options.loads.get(*number).is_some_and(|load| *load == 50.0)
+        });
+        let half: Vec<String> = half.map(|(_, rate)| free(*rate)).collect();
+        bars.extend(self.bars_of_calls(|case| half.iter().any(|half| half == case)));
         let what = format!(
             "a producer's call, open loop, from the moment it is due · {} keys · {consumers} consumers",
             keys.len()
@@ -218,8 +273,9 @@ impl Measurement<'_> {
                 (growth.latencies, 0, growth.violations)
             }
         });
-        let tail = |row: &Row| Some(row.blocks.iter().map(|block| block[P9999] as f64).collect());
-        let bars = self.bars(tail, |tail| tail.high < MOST_NS);
+        let tail = |row: &Row| Some(row.blocks.iter().map(|block| block[P9999] as f64 / 1e3).collect());
+        let mut bars = self.bars(MOST_NS / 1e3, &format!("p99.99, µs: at most {}", MOST_NS / 1e3), tail);
+        bars.extend(self.bars_of_calls(|_| true));
         (format!("a producer's add of {} fresh keys, call after call", keys.len()), bars)
     }
 }
@@ -259,33 +315,33 @@ impl Measured for Report {
 
     fn conclusion(reports: &[Self]) -> String {
         let Some(first) = reports.first() else { return String::new() };
-        let is_ratio = first.bars.iter().any(|bar| bar.case.contains("handlers"));
-        let (unit, bar_text) = if is_ratio {
-            (1.0, format!("p99 divided by that without: at most {MOST_TIMES}"))
-        } else {
-            (1e3, format!("p99.99 in µs: below {}", MOST_NS / 1e3))
-        };
         let mut text = format!(
-            "Bar for {PEER}, the upper end of the interval with the worse allocator; the others for comparison\n{bar_text}\n"
+            "Bars for {PEER}, the upper end of the interval with the worse allocator; the others for comparison\n"
         );
+        let mut what = "";
         for (number, bar) in first.bars.iter().enumerate() {
+            if what != bar.what {
+                what = &bar.what;
+                let _ = writeln!(text, "{what}");
+            }
             let all = reports.iter().filter_map(|report| {
                 let other = report.bars.get(number)?;
                 // Rates are measured by each process for itself, so cases go by their number.
                 Some((other.measured?, other.met?, report.allocator.name()))
             });
             let worst = all.max_by(|(a, ..), (b, ..)| a.high.total_cmp(&b.high));
-            let measured = worst.map_or("–".into(), |(Estimate { median, low, high }, ..)| {
-                with_interval(Estimate { median: median / unit, low: low / unit, high: high / unit }, 2)
-            });
             let _ = writeln!(
                 text,
-                "{:<28} {:<8} {measured:>26}  {:<9} {}",
+                "  {:<28} {:<8} {:>26}  {:<9} {}",
                 bar.case,
                 bar.peer,
+                worst.map_or("–".into(), |(measured, ..)| with_interval(measured, 2)),
                 worst.map_or("–", |(_, _, allocator)| allocator),
                 verdict(worst.map(|(_, met, _)| met)),
             );
+        }
+        if reports.iter().any(|report| report.blocks < bars::BLOCKS) {
+            let _ = writeln!(text, "Fewer than {} blocks: these verdicts claim nothing.", bars::BLOCKS);
         }
         text.push_str(bars::caveat(reports.iter().map(|report| report.disturbance)));
         text

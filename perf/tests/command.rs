@@ -96,8 +96,11 @@ fn trials_are_printed_with_their_bars() {
 #[test]
 fn tails_are_printed_with_their_bars() {
     for (command, bar) in [
-        ("latency --quick --seconds 0.02 --rate 5000 --peers sharded,B1,B0p", "at most 1.1"),
-        ("growth --quick --keys 500 --peers sharded,B1", "below 1000"),
+        (
+            "latency --quick --seconds 0.02 --rate 5000 --peers sharded,B1,B0p",
+            "p99.9 above an empty operation's",
+        ),
+        ("growth --quick --keys 500 --peers sharded,B1", "p99.99, µs: at most 1000"),
     ] {
         let (status, out, err) = run(command);
         assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
