@@ -213,6 +213,7 @@ impl Measurement<'_> {
                 handler,
                 rate: Some(rate),
                 calls: (rate * options.seconds).ceil() as usize,
+                pending: false,
                 limit: Duration::from_secs_f64(3.0 * options.seconds),
             };
             let paces = [pace(Duration::ZERO), pace(sleep)];
@@ -253,6 +254,7 @@ impl Measurement<'_> {
             handler: Duration::ZERO,
             rate: None,
             calls: 50_000,
+            pending: false,
             limit: Duration::MAX,
         };
         let saturation = self.options.peers.iter().map(|peer| {

@@ -31,6 +31,7 @@ mod w2;
 mod w3;
 mod w4;
 mod w6;
+mod w7;
 mod w8;
 
 use std::fmt;
@@ -45,7 +46,7 @@ use crate::process::{self, Result};
 pub(crate) use bars::{Bar, Limit, Value};
 
 /// In the order in which they run.
-pub(crate) static ALL: &[&Trial] = &[&w1r::TRIAL, &w2::TRIAL, &w3::TRIAL, &w4::FIRST, &w4::AGAIN, &w6::TRIAL, &w8::TRIAL];
+pub(crate) static ALL: &[&Trial] = &[&w1r::TRIAL, &w2::TRIAL, &w3::TRIAL, &w4::FIRST, &w4::AGAIN, &w6::TRIAL, &w7::TRIAL, &w8::TRIAL];
 
 pub(crate) fn by_id(id: &str) -> Option<&'static Trial> {
     ALL.iter().copied().find(|trial| trial.id.eq_ignore_ascii_case(id))

@@ -29,7 +29,7 @@ use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
 
 pub use known::Known;
 pub use papaya::Papaya;
-pub use parking::Parking;
+pub use parking::{FairParking, Parking};
 pub use queue::Queue;
 pub use real_fifo::RealFifo;
 pub use sharded_mutex::ShardedMutex;
@@ -244,6 +244,9 @@ pub static ALL: &[Entry] = &[
 pub static CLIENT_GO: Entry =
     Entry::new::<ClientGo>("B0p", "B0 by process: handlers under the lock, as client-go has it");
 
+/// Only where a producer waits for a lock it differs from B1.
+pub static FAIR: Entry = Entry::new::<FairParking>("B1f", "B1 with fair unlocks");
+
 pub fn by_id(id: &str) -> Option<&'static Entry> {
-    ALL.iter().chain([&CLIENT_GO]).find(|entry| entry.id.eq_ignore_ascii_case(id))
+    ALL.iter().chain([&CLIENT_GO, &FAIR]).find(|entry| entry.id.eq_ignore_ascii_case(id))
 }

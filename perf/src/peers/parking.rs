@@ -16,7 +16,8 @@ use super::sleep::spin_while;
 use super::{Handler, Hashing, Kind, Lists, Peer};
 use crate::workload::{Key, Object};
 
-pub struct Parking {
+/// With `FAIR` each release of the lock hands it to whoever has waited longest, as parking_lot's fair mode does.
+pub struct OneLock<const FAIR: bool> {
     /// The lock has a line to itself: who waits for it must not take away what its holder works on.
     state: CachePadded<Mutex<CachePadded<State>>>,
     /// Whether the line is empty, for consumers that spin a little before they sleep: they need not take the lock to look.
@@ -25,6 +26,11 @@ pub struct Parking {
     known: CachePadded<RwLock<Known>>,
     hashing: Hashing,
 }
+
+/// B1.
+pub type Parking = OneLock<false>;
+/// B1f.
+pub type FairParking = OneLock<true>;
 
 #[derive(Default)]
 struct State {
@@ -45,7 +51,12 @@ pub struct Scratch {
     ended: Vec<Ended>,
 }
 
-impl Parking {
+impl<const FAIR: bool> OneLock<FAIR> {
+    #[inline]
+    fn unlock(guard: MutexGuard<'_, CachePadded<State>>) {
+        if FAIR { MutexGuard::unlock_fair(guard) } else { drop(guard) }
+    }
+
     /// The known objects as they are now: all handles are cloned under the store's lock.
     pub(crate) fn clone_known(&self) -> Known {
         self.known.read().clone()
@@ -76,7 +87,7 @@ impl Parking {
         let wake = fresh.min(state.sleepers);
         state.sleepers -= wake;
         self.note_emptiness(&state);
-        drop(state);
+        Self::unlock(state);
         for _ in 0..wake {
             self.in_line_or_closed.notify_one();
         }
@@ -136,7 +147,7 @@ impl Parking {
     }
 }
 
-impl Peer for Parking {
+impl<const FAIR: bool> Peer for OneLock<FAIR> {
     type Scratch = Scratch;
 
     fn new() -> Self {
@@ -196,7 +207,7 @@ impl Peer for Parking {
         let handle = state.line.pop_front().expect("waited for it");
         let mut lease = state.pending.lease(handle);
         self.note_emptiness(&state);
-        drop(state);
+        Self::unlock(state);
 
         self.known.write().update(&mut lease);
         handler.lease(&lease.key, lease.deltas());
@@ -204,7 +215,7 @@ impl Peer for Parking {
         let mut state = self.state.lock();
         let ended = state.pending.done(&lease);
         match ended {
-            Ended::Clean { .. } => drop(state),
+            Ended::Clean { .. } => Self::unlock(state),
             Ended::Dirty => {
                 state.line.push_back(handle);
                 self.unlock_and_wake(state, 1);
@@ -221,7 +232,7 @@ impl Peer for Parking {
         let count = max.min(state.line.len());
         leases.extend(state.line.drain(..count).map(|handle| state.pending.lease(handle)));
         self.note_emptiness(state);
-        drop(guard);
+        Self::unlock(guard);
 
         let mut known = self.known.write();
         leases.iter_mut().for_each(|lease| known.update(lease));
@@ -251,7 +262,7 @@ impl Peer for Parking {
         let mut state = self.state.lock();
         state.closed = true;
         state.sleepers = 0;
-        drop(state);
+        Self::unlock(state);
         self.in_line_or_closed.notify_all();
     }
 

@@ -14,6 +14,7 @@ macro_rules! for_every_peer {
         mod sharded { for_every_peer!(@ Sharded: $($check)*); }
         mod b0 { for_every_peer!(@ Baseline: $($check)*); }
         mod b1 { for_every_peer!(@ Parking: $($check)*); }
+        mod b1f { for_every_peer!(@ FairParking: $($check)*); }
         mod b2 { for_every_peer!(@ Papaya: $($check)*); }
         mod b3 { for_every_peer!(@ ShardedMutex: $($check)*); }
         mod b4 { for_every_peer!(@ RealFifo: $($check)*); }

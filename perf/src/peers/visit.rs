@@ -1,6 +1,6 @@
 //! From a peer's name to its type: for workloads that are not in [`Entry`](super::Entry).
 
-use super::{Baseline, ClientGo, Lists, Papaya, Parking, Peer, RealFifo, Sharded, ShardedMutex};
+use super::{Baseline, ClientGo, FairParking, Lists, Papaya, Parking, Peer, RealFifo, Sharded, ShardedMutex};
 
 /// Something to be done with a peer of whatever type.
 pub trait Visit {
@@ -23,6 +23,7 @@ pub fn visit<V: Visit>(id: &str, visit: V) -> Option<V::Out> {
         "B0" => visit.visit::<Baseline>(),
         "B0p" => visit.visit::<ClientGo>(),
         "B1" => visit.visit::<Parking>(),
+        "B1f" => visit.visit::<FairParking>(),
         "B2" => visit.visit::<Papaya>(),
         "B3" => visit.visit::<ShardedMutex>(),
         "B4" => visit.visit::<RealFifo>(),

@@ -7,6 +7,7 @@ pub mod growth;
 pub mod hot;
 pub mod memory;
 pub mod paced;
+pub mod parallel;
 pub mod readers;
 pub mod relist;
 pub mod resync;

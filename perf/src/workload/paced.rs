@@ -6,6 +6,7 @@
 //! (coordinated omission). The producer waits for these moments without sleeping.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,16 @@ pub struct Pace {
     /// Calls in a second; `None`: one after the other, to learn how many are possible.
     pub rate: Option<f64>,
     pub calls: usize,
+    /// All keys are pending when the pace begins, and with handlers that take their time they mostly stay so.
+    pub pending: bool,
     /// A producer that is not through after this gives up; the calls it still owes have waited until then.
     pub limit: Duration,
+}
+
+impl Pace {
+    fn pending_before(&self, keys: &KeySet) -> usize {
+        if self.pending { keys.len() } else { 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -52,7 +61,11 @@ pub fn run<P: Peer>(peer: &P, pace: &Pace, keys: &KeySet) -> Calls {
     let ledger = Ledger::new(keys);
     let done = DoneCounters::new(1, pace.consumers);
     let begin = Barrier::new(pace.consumers + 1);
-    let handler = |consumer, sleep| Slow { checker: Checker::new(&ledger, &done, consumer, 1), sleep };
+    let is_over = AtomicBool::new(false);
+    let handler = |consumer, sleep| {
+        let checker = Checker::new(&ledger, &done, consumer, 1);
+        Slow { checker, sleep, is_over: &is_over }
+    };
     let (mut calls, tally) = thread::scope(|scope| {
         let mut first = handler(0, Duration::ZERO);
         let consumers: Vec<_> = (0..pace.consumers)
@@ -69,12 +82,17 @@ pub fn run<P: Peer>(peer: &P, pace: &Pace, keys: &KeySet) -> Calls {
             peer.add(keys.key(number).clone(), Object::new(0, number as u32, 1));
         }
         let mut total = consume(peer, &mut first, keys.len());
-        begin.wait();
-        let start = Instant::now();
-        let mut calls = produce(pace, start, |number| {
+        let update = |number: usize| {
             let (lap, key) = (number / keys.len(), number % keys.len());
             peer.update(keys.key(key).clone(), Object::new(0, key as u32, lap as u64 + 2));
-        });
+        };
+        let before = pace.pending_before(keys);
+        (0..before).for_each(update);
+        begin.wait();
+        let start = Instant::now();
+        let mut calls = produce(pace, start, |number| update(before + number));
+        // Relaxed: a hint, with which nothing is published.
+        is_over.store(true, Ordering::Relaxed);
         peer.close();
         for thread in consumers {
             let tally = thread.join().expect("no panic");
@@ -84,7 +102,7 @@ pub fn run<P: Peer>(peer: &P, pace: &Pace, keys: &KeySet) -> Calls {
         calls.elapsed = start.elapsed();
         (calls, total)
     });
-    check(peer, &ledger, keys, pace.calls - calls.owed, tally);
+    check(peer, &ledger, keys, pace.pending_before(keys) + pace.calls - calls.owed, tally);
     calls.violations = ledger.into_violations();
     calls
 }
@@ -139,12 +157,14 @@ fn check<P: Peer>(peer: &P, ledger: &Ledger<'_>, keys: &KeySet, made: usize, tal
 struct Slow<'a> {
     checker: Checker<'a>,
     sleep: Duration,
+    /// The producer is through: what is left need not take long.
+    is_over: &'a AtomicBool,
 }
 
 impl Handler for Slow<'_> {
     fn lease<'d>(&mut self, key: &Key, deltas: impl Iterator<Item = (Kind, &'d Object)>) {
         self.checker.lease(key, deltas);
-        if !self.sleep.is_zero() {
+        if !self.sleep.is_zero() && !self.is_over.load(Ordering::Relaxed) {
             thread::sleep(self.sleep);
         }
         // Before the lease ends: without a window the key's next lease may follow at once.
@@ -158,13 +178,19 @@ mod tests {
     use crate::peers::{Baseline, ClientGo, Papaya, Parking, RealFifo, ShardedMutex};
 
     fn pace(rate: Option<f64>, handler: Duration) -> Pace {
-        Pace { consumers: 3, handler, rate, calls: 2_000, limit: Duration::from_secs(20) }
+        Pace { consumers: 3, handler, rate, calls: 2_000, pending: false, limit: Duration::from_secs(20) }
     }
 
     fn check<P: Peer>() {
         let keys = KeySet::new(20, 1);
-        for (rate, handler) in [(None, 0), (Some(50_000.0), 0), (Some(50_000.0), 1)] {
-            let calls = run(&P::new(), &pace(rate, Duration::from_millis(handler)), &keys);
+        for (rate, handler, pending) in [
+            (None, 0, false),
+            (Some(50_000.0), 0, true),
+            (Some(50_000.0), 1, false),
+            (Some(50_000.0), 1, true),
+        ] {
+            let pace = Pace { pending, ..pace(rate, Duration::from_millis(handler)) };
+            let calls = run(&P::new(), &pace, &keys);
             assert_eq!(calls.violations, [""; 0]);
             assert_eq!((calls.latencies.len(), calls.owed), (2_000, 0));
         }
