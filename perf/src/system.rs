@@ -2,7 +2,17 @@
 
 #![allow(unsafe_code, reason = "libc's functions are unsafe to call, and std has none for this")]
 
+pub mod stop;
+
 use std::time::Duration;
+
+/// What of this process is in memory, in bytes. `None` where the system does not tell.
+pub fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(1024 * kib)
+}
 
 /// Of all threads, from the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,11 +6,14 @@ pub mod floors;
 pub mod growth;
 pub mod hot;
 pub mod memory;
+pub mod overload;
 pub mod paced;
 pub mod parallel;
 pub mod readers;
 pub mod relist;
 pub mod resync;
+#[cfg(feature = "program")]
+pub mod stopped;
 #[cfg(feature = "program")]
 pub mod sustained;
 pub mod sweep;
