@@ -48,7 +48,18 @@ use crate::process::{self, Result};
 pub(crate) use bars::{Bar, Limit, Value};
 
 /// In the order in which they run.
-pub(crate) static ALL: &[&Trial] = &[&w1c::TRIAL, &w1r::TRIAL, &w2::TRIAL, &w3::TRIAL, &w4::FIRST, &w4::AGAIN, &w6::TRIAL, &w7::TRIAL, &w8::TRIAL, &w10::TRIAL];
+pub(crate) static ALL: &[&Trial] = &[
+    &w1c::TRIAL,
+    &w1r::TRIAL,
+    &w2::TRIAL,
+    &w3::TRIAL,
+    &w4::FIRST,
+    &w4::AGAIN,
+    &w6::TRIAL,
+    &w7::TRIAL,
+    &w8::TRIAL,
+    &w10::TRIAL,
+];
 
 pub(crate) fn by_id(id: &str) -> Option<&'static Trial> {
     ALL.iter().copied().find(|trial| trial.id.eq_ignore_ascii_case(id))

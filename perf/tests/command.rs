@@ -94,6 +94,22 @@ fn trials_are_printed_with_their_bars() {
 }
 
 #[test]
+fn slow_idle_and_stopped_consumers_are_trials_too() {
+    let (status, out, err) =
+        run("trial W1c,W7,W8,W10 --quick --blocks 1 --peers sharded,B4 --allocator system");
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    for text in
+        ["changes in a lease", "no queue: 1", "park/unpark: 1", "sleeps per thousand changes", "worst stop"]
+    {
+        assert!(out.contains(text), "{text}: {out}");
+    }
+    for bar in ["7 ", "8 ", "12 ", "13 "] {
+        let found = out.lines().any(|line| line.starts_with(bar) && !line.ends_with("not measured"));
+        assert!(found || (bar == "13 " && cfg!(not(target_os = "linux"))), "{bar}: {out}");
+    }
+}
+
+#[test]
 fn tails_are_printed_with_their_bars() {
     for (command, bar) in [
         (

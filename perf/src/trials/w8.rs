@@ -93,10 +93,10 @@ fn prepare(case: &Case, setting: &Setting) -> Box<dyn Runs> {
         }
         gap => {
             let micros: u64 = gap.trim_end_matches(" µs").parse().expect("a gap in µs");
-            let time = if quick { 5_000 } else { 500_000 };
+            let (time, most) = if quick { (5_000, 20) } else { (500_000, 5_000) };
             let gaps = Gaps {
                 gap: Duration::from_micros(micros),
-                events: (time / (micros + 10)).clamp(5, 5_000) as usize,
+                events: (time / (micros + 10)).clamp(5, most) as usize,
                 patience: Duration::from_secs(20),
             };
             let keys = keys(1_000);
