@@ -267,6 +267,8 @@ mod tests {
             assert_eq!(broken.times_as_fast_as["B1"], None);
             assert_eq!(case.void.len(), 2);
         }
+        let of = |peer: &str| report.figures.iter().find(|figure| figure.peer == peer).unwrap();
+        assert_eq!((of("BROKEN").by_block.as_slice(), of("B1").by_block.len()), (&[None, None][..], 2));
         assert!(report.table().contains("VOID: BROKEN, 200 known"));
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::{self, Allocator};
 use crate::bars::{PEER, verdict};
 use crate::cli::MemoryOptions;
+use crate::figures::{Better, Figure};
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::outside::{CLIENT_GO, Outside};
 use crate::process::{self, Measured, Result};
@@ -34,11 +35,16 @@ struct Report {
     machine: Machine,
     #[serde(flatten)]
     disturbance: Disturbance,
+    /// Counted once: the next would be the same.
+    blocks: usize,
     keys: usize,
     rows: Vec<Row>,
+    figures: Vec<Figure>,
     /// What is not what it seems, or not there.
     notes: Vec<String>,
     void: Vec<String>,
+    /// No run was void.
+    valid: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,6 +88,32 @@ impl Row {
             counted: memory.counted,
         }
     }
+
+    /// At both load factors. A peer whose run was void has no value.
+    fn figures(&self, keys: usize, sound: bool) -> impl Iterator<Item = Figure> {
+        let bytes = [("bytes per known key", self.known), ("more bytes per pending key", self.pending)];
+        let bytes = bytes.into_iter().flat_map(|(measure, Extremes { least, most, .. })| {
+            [("best", least), ("worst", most)].map(|(load, bytes)| (measure, Some(load), "bytes", bytes))
+        });
+        let calls = [
+            ("allocator calls per change", self.calls_per_change),
+            ("allocator calls per pop", self.calls_per_pop),
+        ];
+        bytes.chain(calls.map(|(measure, calls)| (measure, None, "calls", calls))).map(
+            move |(measure, load, unit, value)| Figure {
+                workload: "memory".into(),
+                case: [("keys", Some(keys.to_string())), ("load factor", load.map(str::to_owned))]
+                    .into_iter()
+                    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+                    .collect(),
+                peer: self.peer.clone(),
+                measure: measure.into(),
+                unit: unit.into(),
+                better: Better::Lower,
+                by_block: vec![sound.then_some(value)],
+            },
+        )
+    }
 }
 
 /// What the program in Go prints.
@@ -114,10 +146,12 @@ fn measure(options: &MemoryOptions) -> Report {
     let keys = KeySet::new(options.keys, options.seed);
     let shape =
         Shape { samples: if options.quick { 21 } else { 101 }, burst: options.keys / 10, warm: 3, bursts: 5 };
-    let mut rows = Vec::new();
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
     let (mut notes, mut void) = (Vec::new(), Vec::new());
     let mut add = |id: &str, memory: &Memory| {
-        rows.push(Row::of(id, memory));
+        let row = Row::of(id, memory);
+        figures.extend(row.figures(keys.len(), memory.violations.is_empty()));
+        rows.push(row);
         if !memory.violations.is_empty() {
             void.push(format!("{id}: {}", memory.violations.join("; ")));
         }
@@ -137,9 +171,12 @@ fn measure(options: &MemoryOptions) -> Report {
         allocator: Allocator::current(),
         machine: Machine::detect(),
         disturbance: watch.end(),
+        blocks: 1,
         keys: keys.len(),
         rows,
+        figures,
         notes,
+        valid: void.is_empty(),
         void,
     }
 }
@@ -150,7 +187,7 @@ impl Measured for Report {
     }
 
     fn valid(&self) -> bool {
-        self.void.is_empty()
+        self.valid
     }
 
     fn table(&self) -> String {

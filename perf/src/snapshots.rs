@@ -1,6 +1,7 @@
 //! `snapshots`: what it costs to look at all known objects as of one moment, and what that costs the writer.
 
 mod bars;
+mod figures;
 mod sweeps;
 
 use std::fmt::Write;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::Allocator;
 use crate::bars::PEER;
 use crate::cli::SnapshotOptions;
+use crate::figures::Figure;
 use crate::machine::{Disturbance, Machine, Watch};
 use crate::outside::{Figures, Outside};
 use crate::process::{self, Measured, Result};
@@ -56,9 +58,12 @@ struct Report {
     rows: Vec<Row>,
     /// Of the queue, if it runs.
     sweeps: Option<Sweeps>,
+    figures: Vec<Figure>,
     /// What is not what it seems, or not there.
     notes: Vec<String>,
     void: Vec<String>,
+    /// No run was void.
+    valid: bool,
 }
 
 /// What a program outside prints.
@@ -203,8 +208,10 @@ fn measure(options: &SnapshotOptions) -> Report {
         seed: options.seed,
         rows: Vec::new(),
         sweeps: None,
+        figures: Vec::new(),
         notes: Vec::new(),
         void: Vec::new(),
+        valid: true,
     };
     let mut outside = Vec::new();
     for built in built {
@@ -270,6 +277,8 @@ fn measure(options: &SnapshotOptions) -> Report {
         report.sweeps = Some(sweeps);
     }
     progress.finish_and_clear();
+    report.figures = figures::of(&report);
+    report.valid = report.void.is_empty();
     report.disturbance = watch.end();
     report
 }
@@ -300,7 +309,7 @@ impl Measured for Report {
     }
 
     fn valid(&self) -> bool {
-        self.void.is_empty()
+        self.valid
     }
 
     fn table(&self) -> String {

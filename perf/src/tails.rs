@@ -1,5 +1,6 @@
 //! `latency` and `growth`: how long a producer's calls take, up to the slowest.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -57,6 +58,8 @@ struct Report {
     bars: Vec<Bar>,
     figures: Vec<Figure>,
     void: Vec<String>,
+    /// No run was void.
+    valid: bool,
 }
 
 /// One peer in one case.
@@ -114,6 +117,7 @@ struct Measurement<'o> {
     options: &'o TailOptions,
     random: SmallRng,
     rows: Vec<Row>,
+    figures: Vec<Figure>,
     void: Vec<String>,
 }
 
@@ -121,7 +125,7 @@ fn measure(options: &TailOptions) -> Report {
     let watch = Watch::begin();
     let machine = Machine::detect();
     let random = SmallRng::seed_from_u64(options.seed);
-    let mut all = Measurement { options, random, rows: Vec::new(), void: Vec::new() };
+    let mut all = Measurement { options, random, rows: Vec::new(), figures: Vec::new(), void: Vec::new() };
     let (workload, bars) = match options.tails {
         Tails::Latency => all.latency(),
         Tails::Growth => all.growth(),
@@ -139,7 +143,41 @@ fn measure(options: &TailOptions) -> Report {
         figures: all.rows.iter().flat_map(|row| row.figures(name)).collect(),
         rows: all.rows,
         bars,
+        figures: all.figures,
+        valid: all.void.is_empty(),
         void: all.void,
+    }
+}
+
+/// What the calls are made in.
+struct Case {
+    name: String,
+    workload: &'static str,
+    /// As figures have it.
+    key: BTreeMap<String, String>,
+}
+
+impl Case {
+    fn new(name: String, workload: &'static str, key: [(&str, String); 2]) -> Self {
+        Self { name, workload, key: key.map(|(key, value)| (key.into(), value)).into() }
+    }
+
+    /// A figure for each quantile; `sound` says of each block whether it counts.
+    fn figures(&self, row: &Row, sound: &[bool]) -> impl Iterator<Item = Figure> {
+        QUANTILES.iter().enumerate().map(move |(number, (quantile, _))| Figure {
+            workload: self.workload.into(),
+            case: self.key.clone(),
+            peer: row.peer.clone(),
+            measure: format!("{quantile} of a call"),
+            unit: "ns".into(),
+            better: Better::Lower,
+            by_block: row
+                .blocks
+                .iter()
+                .zip(sound)
+                .map(|(block, sound)| sound.then_some(block[number] as f64))
+                .collect(),
+        })
     }
 }
 
@@ -148,7 +186,7 @@ type Run = (Histogram<u64>, usize, Vec<String>);
 
 impl Measurement<'_> {
     /// Block after block, each peer in each case once, in an order drawn anew.
-    fn interleave(&mut self, cases: &[String], run: impl Fn(usize, Option<&Entry>) -> Run) {
+    fn interleave(&mut self, cases: &[Case], run: impl Fn(usize, Option<&Entry>) -> Run) {
         let peers: Vec<Option<&Entry>> =
             [None].into_iter().chain(self.options.peers.iter().copied().map(Some)).collect();
         let base = self.rows.len();
@@ -157,13 +195,15 @@ impl Measurement<'_> {
             for peer in &peers {
                 let name = peer.map_or(NOTHING, |peer| peer.id).into();
                 order.push((self.rows.len() - base, number, *peer));
-                self.rows.push(Row { case: case.clone(), peer: name, blocks: Vec::new(), owed: 0 });
+                self.rows.push(Row { case: case.name.clone(), peer: name, blocks: Vec::new(), owed: 0 });
             }
         }
+        let mut sound = vec![Vec::new(); order.len()];
         for block in 0..self.options.blocks {
             order.shuffle(&mut self.random);
             for &(row, case, peer) in &order {
                 let (latencies, owed, violations) = run(case, peer);
+                sound[row].push(violations.is_empty());
                 let row = &mut self.rows[base + row];
                 row.blocks.push(QUANTILES.map(|(_, quantile)| latencies.value_at_quantile(quantile)));
                 row.owed += owed;
@@ -172,6 +212,9 @@ impl Measurement<'_> {
                     self.void.push(format!("{peer}, {case}, block {block}: {}", violations.join("; ")));
                 }
             }
+        }
+        for (number, row) in self.rows[base..].iter().enumerate() {
+            self.figures.extend(cases[number / peers.len()].figures(row, &sound[number]));
         }
     }
 
@@ -207,7 +250,7 @@ impl Measurement<'_> {
         let free = |rate: f64| format!("{rate:.0}/s");
         let slow = |rate: f64| format!("{rate:.0}/s, handlers {sleep:?}");
         let rates = options.rates.clone().unwrap_or_else(|| self.rates(&keys));
-        for &rate in &rates {
+        for (number, &rate) in rates.iter().enumerate() {
             let pace = |handler| Pace {
                 consumers,
                 handler,
@@ -217,7 +260,16 @@ impl Measurement<'_> {
                 limit: Duration::from_secs_f64(3.0 * options.seconds),
             };
             let paces = [pace(Duration::ZERO), pace(sleep)];
-            self.interleave(&[free(rate), slow(rate)], |case, peer| match peer {
+            // A share of what the slowest manages is the same case on the next run, though that number of calls is not.
+            let key = match options.rates {
+                Some(_) => format!("{rate:.0}/s"),
+                None => format!("{} %", options.loads[number]),
+            };
+            let case = |name: String, handlers: String| {
+                Case::new(name, "W7", [("rate", key.clone()), ("handlers", handlers)])
+            };
+            let cases = [case(free(rate), "do nothing".into()), case(slow(rate), format!("sleep {sleep:?}"))];
+            self.interleave(&cases, |case, peer| match peer {
                 None => (paced::empty(&paces[case]), 0, Vec::new()),
                 Some(peer) => {
                     let calls = (peer.paced)(&paces[case], &keys);
@@ -267,7 +319,9 @@ impl Measurement<'_> {
 
     fn growth(&mut self) -> (String, Vec<Bar>) {
         let keys = KeySet::new(self.options.keys, self.options.seed);
-        let cases = ["nobody pops".to_owned(), "one consumer".to_owned()];
+        let cases = ["nobody pops", "one consumer"].map(|who| {
+            Case::new(who.into(), "W4 growth", [("keys", keys.len().to_string()), ("consumers", who.into())])
+        });
         self.interleave(&cases, |case, peer| match peer {
             None => (growth::empty(&keys), 0, Vec::new()),
             Some(peer) => {
@@ -288,7 +342,7 @@ impl Measured for Report {
     }
 
     fn valid(&self) -> bool {
-        self.void.is_empty()
+        self.valid
     }
 
     fn table(&self) -> String {

@@ -164,8 +164,10 @@ mod tests {
             seed: 1,
             rows,
             sweeps: None,
+            figures: Vec::new(),
             notes: Vec::new(),
             void: Vec::new(),
+            valid: true,
         }
     }
 

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::bars::PEER;
+use crate::figures::{Better, Figure};
 use crate::stats::median;
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99.9", 0.999), ("max", 1.0)];
@@ -29,6 +30,8 @@ struct Row {
     calls: u64,
     with: Vec<[u64; QUANTILES.len()]>,
     without: Vec<[u64; QUANTILES.len()]>,
+    /// Of each block, whether it counts.
+    sound: Vec<bool>,
 }
 
 impl Sweeps {
@@ -44,8 +47,36 @@ impl Sweeps {
             row.calls += with.len();
             row.with.push(quantiles(with));
             row.without.push(quantiles(without));
+            row.sound.push(violations.is_empty());
         }
         violations
+    }
+
+    /// Each call's quantiles, with what a snapshot has left and without.
+    pub(super) fn figures(&self) -> impl Iterator<Item = Figure> {
+        let columns =
+            self.rows.iter().flat_map(|row| [("left", row, &row.with), ("none", row, &row.without)]);
+        columns.flat_map(move |(versions, row, blocks)| {
+            QUANTILES.iter().enumerate().map(move |(number, (quantile, _))| Figure {
+                workload: "W9".into(),
+                case: [
+                    ("known", self.known.to_string()),
+                    ("call", row.call.clone()),
+                    ("old versions", versions.into()),
+                ]
+                .map(|(key, value)| (key.into(), value))
+                .into(),
+                peer: PEER.into(),
+                measure: format!("{quantile} of a call after a snapshot"),
+                unit: "ns".into(),
+                better: Better::Lower,
+                by_block: blocks
+                    .iter()
+                    .zip(&row.sound)
+                    .map(|(block, sound)| sound.then_some(block[number] as f64))
+                    .collect(),
+            })
+        })
     }
 
     pub(super) fn table(&self) -> String {
