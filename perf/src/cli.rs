@@ -12,9 +12,12 @@ use delta_fifo_perf::peers::{self, Entry};
 use delta_fifo_perf::stores::{self, Plan};
 use delta_fifo_perf::workload::floors::{self, Floor};
 
+pub(crate) use report::ReportOptions;
+
 pub(crate) const HELP: &str = include_str!("cli/help.txt");
 
 pub(crate) enum Command {
+    Report(ReportOptions),
     Compare(Options),
     Tails(TailOptions),
     Memory(MemoryOptions),
@@ -102,6 +105,7 @@ pub(crate) enum Json {
 
 pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
+        Some(Value(name)) if name == "report" => report::parse(&mut parser),
         Some(Value(name)) if name == "compare" => compare(&mut parser),
         Some(Value(name)) if name == "latency" => tails(&mut parser, Tails::Latency),
         Some(Value(name)) if name == "growth" => tails(&mut parser, Tails::Growth),
@@ -416,5 +420,6 @@ fn allocators(text: &str) -> Result<Vec<Allocator>, String> {
     }
 }
 
+mod report;
 #[cfg(test)]
 mod tests;

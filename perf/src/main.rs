@@ -14,6 +14,7 @@ mod machine;
 mod memory;
 mod output;
 mod outside;
+mod page;
 mod process;
 mod report;
 mod snapshots;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match &command {
+        cli::Command::Report(options) => page::run(options),
         cli::Command::Compare(options) => compare::run(options),
         cli::Command::Tails(options) => tails::run(options),
         cli::Command::Memory(options) => memory::run(options),

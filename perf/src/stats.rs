@@ -37,6 +37,32 @@ impl Estimate {
     }
 }
 
+impl Estimate {
+    /// Of two medians, set against each other by `ratio`, when the samples are no pairs: each side is resampled for itself. `None`
+    /// where a side has no samples, or where there is no ratio.
+    pub(crate) fn unpaired(
+        one: &[f64],
+        other: &[f64],
+        ratio: impl Fn(f64, f64) -> Option<f64>,
+    ) -> Option<Self> {
+        let median = ratio(median(one)?, median(other)?)?;
+        let mut random = SmallRng::seed_from_u64(SEED);
+        let mut resampled = |samples: &[f64]| {
+            let mut resample: Vec<f64> =
+                samples.iter().map(|_| samples[random.random_range(0..samples.len())]).collect();
+            median_in_place(&mut resample)
+        };
+        let mut ratios: Vec<f64> =
+            (0..RESAMPLES).filter_map(|_| ratio(resampled(one), resampled(other))).collect();
+        ratios.sort_by(f64::total_cmp);
+        Some(Self {
+            median,
+            low: quantile_of_sorted(&ratios, 0.025).min(median),
+            high: quantile_of_sorted(&ratios, 0.975).max(median),
+        })
+    }
+}
+
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| median_in_place(&mut samples.to_vec()))
 }
@@ -102,6 +128,19 @@ mod tests {
             })
             .count();
         assert!((180..=199).contains(&covered), "{covered} of 200");
+    }
+
+    #[test]
+    fn unpaired_intervals_hold_one_where_nothing_differs() {
+        let samples: Vec<f64> = (0..30).map(|i| 100.0 + f64::from(i * 7 % 13)).collect();
+        let rotated: Vec<f64> = samples.iter().cycle().skip(5).take(30).copied().collect();
+        let ratio = |a: f64, b: f64| Some(a / b);
+        let same = Estimate::unpaired(&samples, &rotated, ratio).unwrap();
+        assert!(same.low < 1.0 && same.median == 1.0 && same.high > 1.0, "{same:?}");
+        let doubled: Vec<f64> = samples.iter().map(|sample| 2.0 * sample).collect();
+        let other = Estimate::unpaired(&doubled, &samples[..7], ratio).unwrap();
+        assert!(other.low > 1.8 && other.high < 2.2, "{other:?}");
+        assert_eq!(Estimate::unpaired(&[], &samples, ratio), None);
     }
 
     #[test]
