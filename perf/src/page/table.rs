@@ -16,7 +16,7 @@ pub(crate) struct Table {
 
 /// Worst first.
 pub(crate) fn losses(losses: &[Loss<'_>]) -> Table {
-    let head = ["sharded is", "where", "run", "sharded", "the better peer", "better too"];
+    let head = ["times as good", "where", "run", "sharded", "the better peer", "better too"];
     let rows = losses.iter().map(|loss| {
         let Loss { run, own, rival, times, others } = loss;
         // An interval that holds 1 leaves open who is better.
@@ -25,7 +25,7 @@ pub(crate) fn losses(losses: &[Loss<'_>]) -> Table {
             figure.estimate.map_or("–".into(), |value| text::with_unit(value, &figure.unit))
         };
         vec![
-            format!("{} times {}{doubt}", interval(*times), text::as_good(&own.unit)),
+            interval(*times) + doubt,
             text::whole_name(own, run.machine.nproc),
             run.label.clone(),
             value(own),
