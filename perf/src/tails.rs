@@ -91,18 +91,6 @@ impl Bar {
 }
 
 impl Row {
-    fn figures(&self, workload: &str) -> impl Iterator<Item = Figure> {
-        QUANTILES.iter().enumerate().map(move |(number, (quantile, _))| Figure {
-            workload: workload.into(),
-            case: [("case".into(), self.case.clone())].into(),
-            peer: self.peer.clone(),
-            measure: format!("{quantile} of a call"),
-            unit: "ns".into(),
-            better: Better::Lower,
-            by_block: self.blocks.iter().map(|block| Some(block[number] as f64)).collect(),
-        })
-    }
-
     /// The median of the blocks; of the maxima the largest.
     fn quantile(&self, number: usize) -> u64 {
         let values = self.blocks.iter().map(|block| block[number]);
@@ -130,17 +118,12 @@ fn measure(options: &TailOptions) -> Report {
         Tails::Latency => all.latency(),
         Tails::Growth => all.growth(),
     };
-    let name = match options.tails {
-        Tails::Latency => "latency",
-        Tails::Growth => "growth",
-    };
     Report {
         workload,
         allocator: Allocator::current(),
         machine,
         disturbance: watch.end(),
         blocks: options.blocks,
-        figures: all.rows.iter().flat_map(|row| row.figures(name)).collect(),
         rows: all.rows,
         bars,
         figures: all.figures,
