@@ -1,5 +1,5 @@
 //! Programs of their own that measure what this one cannot have inside, built and run from here: client-go's queue and store
-//! (`perf/go`), where Go is installed, and kube-runtime's store (`perf/kube`), whose crates take long to build.
+//! (`perf/client_go`), where Go is installed, and kube-runtime's store (`perf/kube`), whose crates take long to build.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl Outside {
         Self::new(CLIENT_GO, is_wanted, "--quick does not build it, --client-go does", |beside| {
             let program = beside.join("delta-fifo-perf-client-go");
             let mut go = Command::new("go");
-            output(go.current_dir(sources("go")).args(["build", "-o"]).arg(&program).arg("."))?;
+            output(go.current_dir(sources("client_go")).args(["build", "-o"]).arg(&program).arg("."))?;
             Ok(program)
         })
     }

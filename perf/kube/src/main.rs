@@ -1,6 +1,6 @@
 //! kube-runtime's store as one of the laboratory's: the same workload and checks, in a process of its own.
 //!
-//! One run, with the arguments of the program in Go (`../go`): `store -keys N -seed N -snapshots N -scanned N -time Nus`. Its
+//! One run, with the arguments of the program in Go (`../client_go`): `store -keys N -seed N -snapshots N -scanned N -time Nus`. Its
 //! figures go to standard output as JSON.
 
 use std::borrow::Cow;
