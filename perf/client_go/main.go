@@ -1,99 +1,102 @@
-// What the laboratory measures of client-go: its DeltaFIFO with its thread-safe store (`memory`), and that store by itself (`store`).
-// The same keys, objects and workloads as the peers in Rust have (../src/workload/memory.rs and readers.rs), and the same checks.
-// One run; its figures go to standard output as JSON. GOGC and GOMAXPROCS are what the environment says.
+// What the laboratory measures of client-go. The workload is read from standard input, as one JSON object (description.go); the argument
+// says of what:
+//
+//	G1  its DeltaFIFO, popped one by one, with its store
+//	G2  its RealFIFO with its store: Pop, and with batches PopBatch and a transaction of the store
+//	G3  its shared informer, whose handler feeds a work queue with several workers
+//
+// The same keys, objects, workloads and checks as the peers in Rust have (../src/workload). One run; its figures go to standard
+// output as JSON. GOGC, GOMAXPROCS and feature gates are what the environment says.
 package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"math/rand"
 	"os"
 	"runtime"
-	"time"
-	"unsafe"
+	"runtime/debug"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/features"
 )
 
-// Object is 80 bytes, as in Rust.
-type Object struct {
-	Producer, Key uint32
-	Seq           uint64
-	Payload       [8]uint64
-}
-
-const objectSize = float64(unsafe.Sizeof(Object{}))
-
-var meta metav1.ObjectMeta
-
-// GetObjectMeta is what the store asks for a resource version; without it it would have to make do with an error.
-func (*Object) GetObjectMeta() metav1.Object { return &meta }
-
-func newObject(key int, seq uint64) *Object {
-	object := &Object{Key: uint32(key), Seq: seq}
-	for word := range object.Payload {
-		object.Payload[word] = seq
-	}
-	return object
-}
-
-func (object *Object) isWhole() bool {
-	other := uint64(0)
-	for _, word := range object.Payload {
-		other |= word ^ object.Seq
-	}
-	return other == 0
-}
-
-// names are those of Rust's KeySet: first..first+count in a random order.
-func names(first, count int, seed int64) []string {
-	keys := make([]string, count)
-	for place := range keys {
-		number := first + place
-		hash := (uint64(number) * 0x9e3779b97f4a7c15) >> 24
-		keys[place] = fmt.Sprintf("team-%03d/api-server-%010x-%05d", number%200, hash, number%100_000)
-	}
-	rand.New(rand.NewSource(seed)).Shuffle(count, func(a, b int) { keys[a], keys[b] = keys[b], keys[a] })
-	return keys
-}
-
-// violations make a run void.
-var violations = []string{}
-
-func violation(format string, arguments ...any) {
-	if len(violations) < 10 {
-		violations = append(violations, fmt.Sprintf(format, arguments...))
-	}
-}
-
 func main() {
-	keys := flag.Int("keys", 1000, "how many")
-	seed := flag.Int64("seed", 1, "of their order")
-	samples := flag.Int("samples", 101, "memory: numbers of keys at which bytes are read")
-	snapshots := flag.Int("snapshots", 1001, "store: snapshots that are timed, at most")
-	scanned := flag.Int("scanned", 2_000_000, "store: objects that are scanned, at least")
-	duration := flag.Duration("time", 200*time.Millisecond, "store: of gets, and of writes, in each case")
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "memory or store?")
-		os.Exit(2)
+	if len(os.Args) != 2 {
+		refuse(fmt.Errorf("G1, G2 or G3?"))
 	}
-	if err := flag.CommandLine.Parse(os.Args[2:]); err != nil {
-		os.Exit(2)
+	d, err := read(os.Stdin)
+	if err != nil {
+		refuse(err)
 	}
-	var result map[string]any
-	switch os.Args[1] {
-	case "memory":
-		result = memory(names(0, *keys, *seed), *samples)
-	case "store":
-		result = store(names(0, *keys, *seed), names(*keys, *keys, *seed), *snapshots, *scanned, *duration)
-	default:
-		fmt.Fprintln(os.Stderr, "memory or store?")
-		os.Exit(2)
+	result, err := run(os.Args[1], &d)
+	if err != nil {
+		refuse(err)
 	}
-	result["violations"] = violations
-	result["version"] = "client-go 0.37, " + runtime.Version()
+	result["version"] = version()
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		os.Exit(1)
 	}
+}
+
+func refuse(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(2)
+}
+
+func run(row string, d *description) (map[string]any, error) {
+	prepare(names(0, d.Known, d.Seed), 0)
+	switch d.Workload {
+	case "windowed":
+		prepare(keys, d.Changes/d.Known+3)
+		// Once to get warm: a process that has just begun has a small heap.
+		for isWarm := false; ; isWarm = true {
+			queue, err := newQueue(row, d)
+			if err != nil {
+				return nil, err
+			}
+			runtime.GC()
+			elapsed, violations := windowed(queue, d)
+			if isWarm || len(violations) > 0 {
+				changes := d.Changes / d.Producers * d.Producers
+				return map[string]any{"elapsed": elapsed, "changes": changes, "violations": violations}, nil
+			}
+		}
+	case "paced":
+		prepare(keys, d.Calls/d.Known+3)
+		queue, err := newQueue(row, d)
+		if err != nil {
+			return nil, err
+		}
+		calls, violations := paced(queue, d)
+		return map[string]any{"quantiles": calls.quantiles(), "owed": calls.owed, "violations": violations}, nil
+	case "memory":
+		result := memory(d)
+		result["violations"] = violations
+		return result, nil
+	case "store":
+		result := store(names(d.Known, d.Known, d.Seed), d)
+		result["violations"] = violations
+		return result, nil
+	}
+	return nil, fmt.Errorf("there is no workload %q", d.Workload)
+}
+
+// version says of what, and with which settings: client-go's own and those of the runtime.
+func version() string {
+	module := "client-go"
+	if info, isThere := debug.ReadBuildInfo(); isThere {
+		for _, dependency := range info.Deps {
+			if dependency.Path == "k8s.io/client-go" {
+				module += " " + dependency.Version
+			}
+		}
+	}
+	gogc := debug.SetGCPercent(-1)
+	debug.SetGCPercent(gogc)
+	said := fmt.Sprintf("%s, %s, GOGC=%d, GOMAXPROCS=%d", module, runtime.Version(), gogc, runtime.GOMAXPROCS(0))
+	for _, feature := range []features.Feature{
+		features.InOrderInformers, features.InOrderInformersBatchProcess, features.AtomicFIFO, features.UnlockWhileProcessingFIFO,
+	} {
+		said += fmt.Sprintf(", %s=%t", feature, enabled(feature))
+	}
+	return said
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 
 	"k8s.io/client-go/tools/cache"
@@ -21,8 +22,17 @@ func mallocs() float64 {
 	return float64(stats.Mallocs)
 }
 
-func memory(keys []string, samples int) map[string]any {
-	keyOf := func(object any) (string, error) { return keys[object.(*Object).Key], nil }
+// violations make a run of memory or store void.
+var violations = []string{}
+
+func violation(format string, arguments ...any) {
+	if len(violations) < 10 {
+		violations = append(violations, fmt.Sprintf(format, arguments...))
+	}
+}
+
+// memory is Rust's (../src/workload/memory.rs), of G1.
+func memory(d *description) map[string]any {
 	empty := live()
 	known := cache.NewStore(keyOf)
 	fifo := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KeyFunction: keyOf, KnownObjects: known})
@@ -44,15 +54,15 @@ func memory(keys []string, samples int) map[string]any {
 	}
 	change := func(from, to int, change func(any) error) {
 		for number := from; number < to; number++ {
-			if err := change(newObject(number, seq)); err != nil {
+			if err := change(newObject(0, number, seq)); err != nil {
 				violation("change: %v", err)
 			}
 		}
 	}
 
-	sizes := make([]int, samples)
+	sizes := make([]int, d.Samples)
 	for step := range sizes {
-		sizes[step] = len(keys)/2 + (len(keys)-len(keys)/2)*step/max(samples-1, 1)
+		sizes[step] = len(keys)/2 + (len(keys)-len(keys)/2)*step/max(d.Samples-1, 1)
 	}
 	perKey := func(before float64, size int) [2]float64 {
 		return [2]float64{float64(size), (live()-before)/float64(size) - objectSize}
@@ -76,15 +86,15 @@ func memory(keys []string, samples int) map[string]any {
 	}
 	pop(done)
 
-	burst := max(len(keys)/10, 1)
+	burst := min(max(d.Burst, 1), len(keys))
 	counted, ofChanges, ofPops := 0, 0.0, 0.0
-	for round := range 8 {
+	for round := range d.Warm + d.Bursts {
 		seq++
 		start := mallocs()
 		change(0, burst, fifo.Update)
 		changed := mallocs()
 		pop(burst)
-		if round >= 3 {
+		if round >= d.Warm {
 			counted += burst
 			ofChanges += changed - start
 			ofPops += mallocs() - changed
@@ -93,7 +103,6 @@ func memory(keys []string, samples int) map[string]any {
 	if length := len(known.ListKeys()); length != len(keys) {
 		violation("%d known objects for %d keys", length, len(keys))
 	}
-	runtime.KeepAlive(keys)
 	return map[string]any{
 		"known": knownBytes, "pending": pendingBytes,
 		"calls_of_changes": ofChanges, "calls_of_pops": ofPops, "counted": counted,

@@ -26,12 +26,7 @@ func (s *seen) add(object *Object) {
 	}
 }
 
-func mixed(number uint32) uint64 {
-	z := uint64(number) + 0x9e3779b97f4a7c15
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return z ^ (z >> 31)
-}
+func mixed(number uint32) uint64 { return splitMix(uint64(number) + 0x9e3779b97f4a7c15) }
 
 func scan(list []any) (s seen) {
 	for _, object := range list {
@@ -104,16 +99,18 @@ func repeat(duration time.Duration, what func()) (ns float64) {
 	}
 }
 
-func store(keys, absent []string, snapshots, scanned int, duration time.Duration) map[string]any {
+// store is Rust's (../src/workload/readers.rs), of the thread-safe store by itself.
+func store(absent []string, d *description) map[string]any {
+	snapshots, duration := d.Snapshots, d.Time
 	known, elsewhere := cache.NewThreadSafeStore(nil, nil), map[string]*Object{}
 	for number, key := range keys {
-		known.Add(key, newObject(number, 1))
-		elsewhere[key] = newObject(number, 1)
+		known.Add(key, newObject(0, number, 1))
+		elsewhere[key] = newObject(0, number, 1)
 	}
 	writes := 0
 	write := func() {
 		number, seq := writes%len(keys), 2+uint64(writes/len(keys))
-		known.Update(keys[number], newObject(number, seq))
+		known.Update(keys[number], newObject(0, number, seq))
 		writes++
 	}
 
@@ -134,7 +131,7 @@ func store(keys, absent []string, snapshots, scanned int, duration time.Duration
 		violation("a snapshot is not what it should be")
 	}
 	start, objects := time.Now(), 0
-	for objects < scanned {
+	for objects < d.Scanned {
 		objects += scan(list).objects
 	}
 	scanNs := float64(time.Since(start).Nanoseconds()) / float64(objects)

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use delta_fifo_perf::workload::KeySet;
+use delta_fifo_perf::workload::description::{Description, Work};
 use delta_fifo_perf::workload::memory::{Memory, OBJECT, Shape};
 use serde::{Deserialize, Serialize};
 
@@ -128,10 +129,9 @@ struct OfGo {
 
 /// With a note of what its figures are.
 fn client_go(options: &MemoryOptions, shape: &Shape) -> std::result::Result<(Memory, String), String> {
-    let MemoryOptions { keys, seed, .. } = options;
     let go = Outside::client_go(options.client_go)?;
-    let arguments = format!("memory -keys {keys} -seed {seed} -samples {}", shape.samples);
-    let run = go.run::<OfGo>(&arguments).map_err(|why| format!("{CLIENT_GO} is left out: {why}."))?;
+    let description = Description { known: options.keys, seed: options.seed, work: Work::Memory(*shape) };
+    let run = go.run::<OfGo>("G1", &description).map_err(|why| format!("{CLIENT_GO} is left out: {why}."))?;
     let OfGo { known, pending, calls_of_changes, calls_of_pops, counted } = run.figures;
     let violations = run.violations;
     let note = format!(

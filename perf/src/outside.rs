@@ -1,10 +1,11 @@
 //! Programs of their own that measure what this one cannot have inside, built and run from here: client-go's queue and store
 //! (`perf/client_go`), where Go is installed, and kube-runtime's store (`perf/kube`), whose crates take long to build.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use delta_fifo_perf::workload::description::Description;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -32,7 +33,7 @@ impl Outside {
         Self::new(CLIENT_GO, is_wanted, "--quick does not build it, --client-go does", |beside| {
             let program = beside.join("delta-fifo-perf-client-go");
             let mut go = Command::new("go");
-            output(go.current_dir(sources("client_go")).args(["build", "-o"]).arg(&program).arg("."))?;
+            output(go.current_dir(sources("client_go")).args(["build", "-o"]).arg(&program).arg("."), "")?;
             Ok(program)
         })
     }
@@ -46,7 +47,7 @@ impl Outside {
             let (profile, folder) =
                 if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
             cargo.current_dir(sources("kube")).args(["build", "--locked", "--profile", profile]);
-            output(cargo.arg("--target-dir").arg(&target))?;
+            output(cargo.arg("--target-dir").arg(&target), "")?;
             Ok(target.join(folder).join("delta-fifo-perf-kube"))
         })
     }
@@ -68,9 +69,14 @@ impl Outside {
         }
     }
 
-    /// The arguments have no spaces in them.
-    pub(crate) fn run<T: DeserializeOwned>(&self, arguments: &str) -> Result<Figures<T>, String> {
-        let output = output(Command::new(&self.program).args(arguments.split(' ')))?;
+    /// `what` it has to measure, by what it calls it.
+    pub(crate) fn run<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        description: &Description,
+    ) -> Result<Figures<T>, String> {
+        let description = serde_json::to_string(description).map_err(|error| error.to_string())?;
+        let output = output(Command::new(&self.program).arg(what), &description)?;
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 }
@@ -80,13 +86,17 @@ fn sources(folder: &str) -> PathBuf {
 }
 
 /// If it succeeds. Otherwise the last that it has to say.
-fn output(command: &mut Command) -> Result<Output, String> {
-    let output = match command.stdin(Stdio::null()).output() {
+fn output(command: &mut Command, input: &str) -> Result<Output, String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(format!("{} is not installed", command.get_program().display()));
         }
         result => result.map_err(|error| error.to_string())?,
     };
+    // A few hundred bytes, which fit into any pipe. Who does not read them says why by the way in which it ends.
+    let _ = child.stdin.take().expect("it was asked for").write_all(input.as_bytes());
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(output);
     }
@@ -101,10 +111,16 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_left_out() {
-        let missing = output(&mut Command::new("delta-fifo-perf-no-such-program"));
+        let missing = output(&mut Command::new("delta-fifo-perf-no-such-program"), "");
         assert_eq!(missing.err().as_deref(), Some("delta-fifo-perf-no-such-program is not installed"));
-        let failed = output(Command::new("sh").args(["-c", "echo first >&2; echo last >&2; exit 3"]));
+        let failed = output(Command::new("sh").args(["-c", "echo first >&2; echo last >&2; exit 3"]), "");
         assert!(failed.err().is_some_and(|why| why.contains('3') && why.ends_with("last")));
+    }
+
+    #[test]
+    fn a_program_is_told_what_to_do() {
+        let said = output(&mut Command::new("cat"), "so much").expect("it is everywhere");
+        assert_eq!(said.stdout, b"so much");
     }
 
     #[test]

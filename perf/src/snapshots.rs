@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use delta_fifo_perf::stores::{Entry, Measured as OfStore, Plain, READINGS};
+use delta_fifo_perf::workload::description::{Description, Work};
 use delta_fifo_perf::workload::{KeySet, readers};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::SeedableRng;
@@ -244,7 +245,7 @@ fn measure(options: &SnapshotOptions) -> Report {
                     }
                     Place::Outside(number) => {
                         progress.set_message(format!("{count} keys, {}", outside[number].id));
-                        of_outside[number].push(outside[number].run(&arguments(options, count)));
+                        of_outside[number].push(outside[number].run("store", &description(options, count)));
                     }
                 }
                 progress.inc(1);
@@ -284,10 +285,8 @@ fn measure(options: &SnapshotOptions) -> Report {
 }
 
 /// For a program outside.
-fn arguments(options: &SnapshotOptions, keys: usize) -> String {
-    let SnapshotOptions { plan, seed, .. } = options;
-    let (snapshots, scanned, time) = (plan.snapshots, plan.scanned, plan.time.as_micros());
-    format!("store -keys {keys} -seed {seed} -snapshots {snapshots} -scanned {scanned} -time {time}us")
+fn description(options: &SnapshotOptions, known: usize) -> Description {
+    Description { known, seed: options.seed, work: Work::Store(options.plan) }
 }
 
 /// On standard error, and only where somebody watches.

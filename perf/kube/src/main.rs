@@ -1,14 +1,13 @@
 //! kube-runtime's store as one of the laboratory's: the same workload and checks, in a process of its own.
 //!
-//! One run, with the arguments of the program in Go (`../client_go`): `store -keys N -seed N -snapshots N -scanned N -time Nus`. Its
-//! figures go to standard output as JSON.
+//! One run, of a workload that is read from standard input as JSON. Its figures go to standard output, as JSON too.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
 
-use delta_fifo_perf::stores::{Entry, Measured, Plain, Plan, Snapshot, Store};
+use delta_fifo_perf::stores::{Entry, Measured, Plain, Snapshot, Store};
+use delta_fifo_perf::workload::description::{Description, Work};
 use delta_fifo_perf::workload::{Key, KeySet, Object};
 use kube_runtime::reflector::store::{Store as Reader, Writer};
 use kube_runtime::reflector::{Lookup, ObjectRef};
@@ -104,19 +103,11 @@ impl Snapshot for State {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| -> Result<usize, Box<dyn Error>> {
-        let place =
-            arguments.iter().position(|argument| argument == name).ok_or(format!("{name} N is missing"))?;
-        Ok(arguments.get(place + 1).ok_or("a number is missing")?.trim_end_matches("us").parse()?)
+    let description: Description = serde_json::from_reader(std::io::stdin().lock())?;
+    let Description { known, seed, work: Work::Store(plan) } = description else {
+        return Err("a store is what is measured here".into());
     };
-    let (count, seed) = (number("-keys")?, number("-seed")? as u64);
-    let plan = Plan {
-        snapshots: number("-snapshots")?,
-        scanned: number("-scanned")?,
-        time: Duration::from_micros(number("-time")? as u64),
-    };
-    let (keys, absent) = (KeySet::new(count, seed), KeySet::absent(count, seed));
+    let (keys, absent) = (KeySet::new(known, seed), KeySet::absent(known, seed));
     let entry = Entry::new::<Kube>("kube", "kube-runtime's store");
     let Measured { times, hits, misses, written, violations } =
         (entry.measure)(&plan, &keys, &absent, &Plain::filled(&keys));

@@ -50,13 +50,15 @@ pub struct Entry {
 }
 
 /// How long things are looked at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "description", derive(serde::Serialize, serde::Deserialize))]
 pub struct Plan {
     /// Snapshots that are timed, and writes between two rounds of them.
     pub snapshots: usize,
     /// Objects that are scanned, at least: all of a snapshot, over and over.
     pub scanned: usize,
     /// How long gets, and writes, are counted in each case.
+    #[cfg_attr(feature = "description", serde(with = "crate::workload::description::nanoseconds"))]
     pub time: Duration,
 }
 

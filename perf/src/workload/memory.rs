@@ -27,7 +27,8 @@ pub struct Counted {
     pub calls: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "description", derive(serde::Serialize, serde::Deserialize))]
 pub struct Shape {
     /// Bytes are read at so many numbers of keys, evenly from half of the keys to all.
     pub samples: usize,

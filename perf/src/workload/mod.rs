@@ -2,6 +2,8 @@
 
 mod checks;
 pub mod churn;
+#[cfg(feature = "description")]
+pub mod description;
 pub mod floors;
 pub mod growth;
 pub mod hot;
@@ -27,10 +29,6 @@ pub mod windowed;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
-use rand::seq::SliceRandom;
 
 /// Shared between all changes of the key, as an informer would.
 pub type Key = Arc<str>;
@@ -75,7 +73,7 @@ impl KeySet {
 
     fn of(numbers: Range<usize>, seed: u64) -> Self {
         let mut keys: Vec<Key> = numbers.map(name).collect();
-        keys.shuffle(&mut SmallRng::seed_from_u64(seed));
+        shuffle(&mut keys, seed);
         Self { keys }
     }
 
@@ -96,6 +94,21 @@ impl KeySet {
     }
 }
 
+/// Fisher and Yates's, with numbers of SplitMix64: a rule that programs in other languages follow too, so that all have the same
+/// keys in the same order.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed;
+    for last in (1..items.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = state;
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        number ^= number >> 31;
+        // With so few items the remainder favours none by anything that could be seen.
+        items.swap(last, (number % (last as u64 + 1)) as usize);
+    }
+}
+
 /// `namespace/name-hash`, 36 bytes, like most keys of a cluster.
 fn name(number: usize) -> Key {
     // A multiplicative hash, only to look like the suffix of a replica set.
@@ -104,7 +117,8 @@ fn name(number: usize) -> Key {
 }
 
 /// The shape of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "description", derive(serde::Serialize, serde::Deserialize))]
 pub struct Case {
     pub producers: usize,
     pub consumers: usize,
@@ -113,6 +127,7 @@ pub struct Case {
     /// Changes that are timed, by all producers together.
     pub changes: usize,
     /// How long nothing may move before the run counts as stuck.
+    #[cfg_attr(feature = "description", serde(with = "description::nanoseconds"))]
     pub patience: Duration,
     /// Of a queue that has them; `None`: as many as it thinks best.
     pub shards: Option<usize>,

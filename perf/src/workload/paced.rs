@@ -17,10 +17,12 @@ use super::window::DoneCounters;
 use super::{Key, KeySet, Object};
 use crate::peers::{Handler, Kind, Peer};
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "description", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pace {
     pub consumers: usize,
     /// What every handler does: it sleeps for so long. Zero: nothing.
+    #[cfg_attr(feature = "description", serde(with = "super::description::nanoseconds"))]
     pub handler: Duration,
     /// Calls in a second; `None`: one after the other, to learn how many are possible.
     pub rate: Option<f64>,
@@ -28,6 +30,7 @@ pub struct Pace {
     /// All keys are pending when the pace begins, and with handlers that take their time they mostly stay so.
     pub pending: bool,
     /// A producer that is not through after this gives up; the calls it still owes have waited until then.
+    #[cfg_attr(feature = "description", serde(with = "super::description::nanoseconds"))]
     pub limit: Duration,
 }
 

@@ -21,6 +21,11 @@ use crate::peers::Peer;
 
 pub(super) const WIDEST_WINDOW: usize = 1024;
 
+/// How many changes of one producer may be under way.
+pub fn width(known: usize, case: &Case) -> usize {
+    (WIDEST_WINDOW.min(known / 2) / case.producers).max(case.batch)
+}
+
 pub fn run<P: Peer>(peer: &P, case: &Case, keys: &KeySet) -> Outcome {
     let ledger = Ledger::new(keys);
     let run = Run {
@@ -113,7 +118,7 @@ impl<P: Peer> Run<'_, P> {
 
     fn produce(&self, producer: usize) -> Span {
         let round = self.round_of(producer);
-        let width = (WIDEST_WINDOW.min(self.keys.len() / 2) / self.case.producers).max(self.case.batch);
+        let width = width(self.keys.len(), self.case);
         let mut window = Window::new(&self.done, self.ledger, producer, width, self.case.patience);
 
         let filled = self.fill(producer, round, &mut window);
