@@ -1,5 +1,6 @@
 //! The command line.
 
+mod client_go;
 pub(crate) mod trial;
 
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use delta_fifo_perf::workload::floors::{self, Floor};
 
 pub(crate) use report::ReportOptions;
 
+pub(crate) use client_go::ClientGoOptions;
+
 pub(crate) const HELP: &str = include_str!("cli/help.txt");
 
 pub(crate) enum Command {
@@ -24,6 +27,7 @@ pub(crate) enum Command {
     Snapshots(SnapshotOptions),
     Soak(SoakOptions),
     Trial(trial::TrialOptions),
+    ClientGo(ClientGoOptions),
     Help,
 }
 
@@ -112,6 +116,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "memory" => memory(&mut parser),
         Some(Value(name)) if name == "snapshots" => snapshots(&mut parser),
         Some(Value(name)) if name == "soak" => soak(&mut parser),
+        Some(Value(name)) if name == "client-go" => client_go::parse(&mut parser),
         Some(Value(name)) if name == "trial" => trial::parse(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         cli::Command::Snapshots(options) => snapshots::run(options),
         cli::Command::Soak(options) => soak::run(options),
         cli::Command::Trial(options) => trials::run(options),
+        cli::Command::ClientGo(options) => trials::client_go::run(options),
         cli::Command::Help => output::say(cli::HELP).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     result.unwrap_or_else(|error| refuse(&error.to_string()))

@@ -22,6 +22,7 @@
 //! - A test with a peer that is broken on purpose, beside the workload, and a section in the README.
 
 mod bars;
+pub(crate) mod client_go;
 mod measure;
 mod report;
 #[cfg(test)]
@@ -61,8 +62,9 @@ pub(crate) static ALL: &[&Trial] = &[
     &w10::TRIAL,
 ];
 
+/// One that builds programs outside has a command of its own, and is none of all.
 pub(crate) fn by_id(id: &str) -> Option<&'static Trial> {
-    ALL.iter().copied().find(|trial| trial.id.eq_ignore_ascii_case(id))
+    ALL.iter().copied().chain([&client_go::TRIAL]).find(|trial| trial.id.eq_ignore_ascii_case(id))
 }
 
 pub(crate) struct Trial {
@@ -156,6 +158,8 @@ impl fmt::Display for Case {
 pub(crate) struct Sample {
     pub(crate) values: Vec<Measured>,
     pub(crate) violations: Vec<String>,
+    /// What is not what it seems, or not there; each is printed once.
+    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -170,7 +174,12 @@ pub(crate) struct Measured {
 
 impl Sample {
     pub(crate) fn new(violations: Vec<String>) -> Self {
-        Self { values: Vec::new(), violations }
+        Self { violations, ..Self::default() }
+    }
+
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
     }
 
     pub(crate) fn lower(self, measure: &'static str, unit: &'static str, value: f64) -> Self {

@@ -163,6 +163,20 @@ fn snapshots_are_set_against_maps_and_bars() {
 }
 
 #[test]
+fn without_go_the_others_run_and_a_line_says_so() {
+    let mut command = perf("client-go --quick --blocks 1 --known 200 --allocator system");
+    let Output { status, stdout, stderr } = command.env("PATH", "/nonexistent").output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert_eq!((status.code(), &*err), (Some(0), ""), "{out}");
+    for part in
+        ["\nclient-go is left out: go is not installed.\n", "sharded", "p99 of a call", "not measured"]
+    {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(!out.contains("VOID"), "{out}");
+}
+
+#[test]
 fn the_bars_follow_the_tables() {
     let (status, out, err) = run(&format!("{SHORT} --peers B1,sharded"));
     assert_eq!(status, Some(0), "{err}");

@@ -13,6 +13,7 @@ mod queue;
 mod real_fifo;
 mod sharded_mutex;
 mod sleep;
+mod slow;
 #[cfg(test)]
 mod tests;
 mod visit;
@@ -33,6 +34,7 @@ pub use parking::{FairParking, Parking};
 pub use queue::Queue;
 pub use real_fifo::RealFifo;
 pub use sharded_mutex::ShardedMutex;
+pub use slow::Slow;
 pub use visit::{Visit, VisitLists, visit, visit_lists};
 
 /// What the workloads need from a queue with its known objects.

@@ -35,6 +35,7 @@ pub(super) fn measure(options: &TrialOptions) -> Report {
         seed: options.seed,
         trials: Vec::new(),
         figures: Vec::new(),
+        notes: Vec::new(),
         void: Vec::new(),
         valid: false,
     };
@@ -98,6 +99,11 @@ impl Plan {
                     progress.set_message(format!("{id}, {case}, {}", rows[row]));
                     samples[row].push(runs.run(rows[row]));
                     progress.inc(1);
+                }
+            }
+            for note in samples.iter().flatten().flat_map(|sample| &sample.notes) {
+                if !report.notes.contains(note) {
+                    report.notes.push(note.clone());
                 }
             }
             for (&row, samples) in rows.iter().zip(&samples) {

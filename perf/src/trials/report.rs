@@ -28,6 +28,8 @@ pub(super) struct Report {
     pub(super) seed: u64,
     pub(super) trials: Vec<TrialReport>,
     pub(super) figures: Vec<Figure>,
+    /// What is not what it seems, or not there.
+    pub(super) notes: Vec<String>,
     pub(super) void: Vec<Void>,
     /// No run was void.
     pub(super) valid: bool,
@@ -187,6 +189,7 @@ impl Measured for Report {
                 self.write_case(trial, case, &mut text);
             }
         }
+        self.notes.iter().for_each(|note| _ = writeln!(text, "{note}"));
         for Void { workload, case, peer, block, violations } in &self.void {
             let _ =
                 writeln!(text, "VOID: {workload}, {peer}, {case}, block {block}: {}", violations.join("; "));
