@@ -1,18 +1,26 @@
-//! kube-runtime's store as one of the laboratory's: the same workload and checks, in a process of its own.
+//! kube-runtime's store as one of the laboratory's, and with its scheduler as a queue: the same workloads and checks, in a process
+//! of its own.
 //!
 //! One run, of a workload that is read from standard input as JSON. Its figures go to standard output, as JSON too.
+
+mod queue;
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 
-use delta_fifo_perf::stores::{Entry, Measured, Plain, Snapshot, Store};
+use delta_fifo_perf::peers::Peer;
+use delta_fifo_perf::stores::{Entry, Measured, Plain, Plan, Snapshot, Store};
 use delta_fifo_perf::workload::description::{Description, Work};
-use delta_fifo_perf::workload::{Key, KeySet, Object};
+use delta_fifo_perf::workload::{Case, Key, KeySet, Object, windowed};
 use kube_runtime::reflector::store::{Store as Reader, Writer};
 use kube_runtime::reflector::{Lookup, ObjectRef};
 use kube_runtime::watcher::Event;
 use parking_lot::Mutex;
+use queue::Queue;
+use serde_json::{Value, json};
+
+const VERSION: &str = "kube-runtime 5";
 
 /// An object that says its name and namespace and has nothing else of a resource, which is in the store's favour.
 #[derive(Clone)]
@@ -104,23 +112,46 @@ impl Snapshot for State {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let description: Description = serde_json::from_reader(std::io::stdin().lock())?;
-    let Description { known, seed, work: Work::Store(plan) } = description else {
-        return Err("a store is what is measured here".into());
+    let figures = match &description.work {
+        Work::Store(plan) => as_store(&description, plan),
+        Work::Windowed { case, handler, .. } if handler.is_zero() && case.consumers == 1 => {
+            as_queue(case, &description.keys())
+        }
+        _ => return Err("its store, or W1 with one consumer".into()),
     };
-    let (keys, absent) = (KeySet::new(known, seed), KeySet::absent(known, seed));
+    println!("{figures}");
+    Ok(())
+}
+
+fn as_store(description: &Description, plan: &Plan) -> Value {
+    let &Description { known, seed, .. } = description;
+    let (keys, absent) = (description.keys(), KeySet::absent(known, seed));
     let entry = Entry::new::<Kube>("kube", "kube-runtime's store");
     let Measured { times, hits, misses, written, violations } =
-        (entry.measure)(&plan, &keys, &absent, &Plain::filled(&keys));
-    let figures = serde_json::json!({
+        (entry.measure)(plan, &keys, &absent, &Plain::filled(&keys));
+    json!({
         "snapshot": times.snapshot,
         "drop": times.drop,
         "scan": times.scan,
         "hit": hits.ns,
         "miss": misses.ns,
         "written": written.map(|written| written.ns),
-        "version": "kube-runtime 5",
+        "version": VERSION,
         "violations": violations,
-    });
-    println!("{figures}");
-    Ok(())
+    })
+}
+
+/// Once to get warm.
+fn as_queue(case: &Case, keys: &KeySet) -> Value {
+    let run = || windowed::run(&Queue::new(), case, keys);
+    let mut outcome = run();
+    if outcome.violations.is_empty() {
+        outcome = run();
+    }
+    json!({
+        "elapsed": outcome.elapsed.as_nanos() as u64,
+        "changes": outcome.changes,
+        "version": VERSION,
+        "violations": outcome.violations,
+    })
 }

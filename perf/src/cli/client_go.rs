@@ -11,6 +11,7 @@ pub(crate) struct ClientGoOptions {
     pub(crate) trial: TrialOptions,
     /// `None`: what the size says.
     pub(crate) known: Option<Vec<usize>>,
+    pub(crate) kube: bool,
 }
 
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
@@ -23,13 +24,14 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
         seed: 1,
         json: None,
     };
-    let mut options = ClientGoOptions { trial, known: None };
+    let mut options = ClientGoOptions { trial, known: None, kube: false };
     let trial = &mut options.trial;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("quick") => trial.size = Size::Quick,
             Long("full") => trial.size = Size::Full,
             Long("known") => options.known = Some(parser.value()?.parse_with(|text| list(text, known))?),
+            Long("kube") => options.kube = true,
             Long("blocks") => trial.blocks = Some(parser.value()?.parse_with(positive)?),
             Long("allocator") => trial.allocators = parser.value()?.parse_with(allocators)?,
             Long("seed") => trial.seed = parser.value()?.parse()?,
@@ -67,12 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn known_keys_are_its_own() {
-        let asked = options("client-go --quick --known 1_000,5000 --blocks 3").unwrap();
-        assert_eq!(asked.known, Some(vec![1_000, 5_000]));
+    fn known_keys_and_kube_are_its_own() {
+        let asked = options("client-go --quick --known 1_000,5000 --blocks 3 --kube").unwrap();
+        assert_eq!((asked.known, asked.kube), (Some(vec![1_000, 5_000]), true));
         assert_eq!((asked.trial.size, asked.trial.blocks), (Size::Quick, Some(3)));
         let usual = options("client-go").unwrap();
-        assert_eq!((usual.known, usual.trial.size), (None, Size::Normal));
+        assert_eq!((usual.known, usual.kube, usual.trial.size), (None, false, Size::Normal));
         for nonsense in ["client-go --known 10", "client-go --peers B1", "client-go --known 100,100"] {
             assert!(options(nonsense).is_err(), "{nonsense}");
         }

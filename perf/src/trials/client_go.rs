@@ -1,8 +1,8 @@
 //! `client-go`: this crate's queue beside what runs today: what you get, not the same language.
 //!
-//! The rows in Go are a program of its own (`client_go/`): a process for each run, which reads the same description of the
-//! workload as is run here, gets warm by one run that does not count, and measures inside. Without Go a line says so, and the
-//! others run.
+//! The rows in Go are a program of its own (`client_go/`), the one of kube-runtime another (`kube/`): a process for each run,
+//! which reads the same description of the workload as is run here, gets warm by one run that does not count, and measures
+//! inside. Without Go, or where nobody asks for kube-runtime, a line says so, and the others run.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -32,6 +32,8 @@ const DELTA: &str = "G1";
 const REAL: &str = "G2";
 /// Its informer, with a work queue.
 const INFORMER: &str = "G3";
+/// kube-runtime's store and scheduler, in Rust.
+const KUBE: &str = "K1";
 
 const TIME: &str = "time per change";
 
@@ -77,10 +79,11 @@ static ASKED: OnceLock<Asked> = OnceLock::new();
 
 struct Asked {
     known: Option<Vec<usize>>,
+    kube: bool,
 }
 
 pub(crate) fn run(options: &ClientGoOptions) -> Result<ExitCode> {
-    ASKED.get_or_init(|| Asked { known: options.known.clone() });
+    ASKED.get_or_init(|| Asked { known: options.known.clone(), kube: options.kube });
     super::run(&options.trial)
 }
 
@@ -118,7 +121,7 @@ fn cases(size: Size) -> Vec<Case> {
 
 fn rows(case: &Case) -> Vec<&'static str> {
     match Shape::of(case) {
-        Shape::OneByOne => vec!["sharded", DELTA, REAL, INFORMER],
+        Shape::OneByOne => vec!["sharded", DELTA, REAL, INFORMER, KUBE],
         Shape::InBatches => vec!["sharded", REAL],
         Shape::Workers => vec!["sharded", INFORMER],
         // Where handlers run inside the queue, B0p is client-go's structure in Rust.
@@ -189,6 +192,7 @@ fn prepare(case: &Case, setting: &Setting) -> Box<dyn Runs> {
     let mut warm: Vec<String> = Vec::new();
     Box::new(move |row: &str| match row {
         DELTA | REAL | INFORMER => outside(go(), row, &description),
+        KUBE => outside(kube(), row, &description),
         _ => {
             let peer = || peers::visit(row, Here(&description, &keys)).expect("rows are peers or outside");
             if !warm.iter().any(|other| other == row) {
@@ -206,6 +210,11 @@ type Built = std::result::Result<Outside, String>;
 fn go() -> &'static Built {
     static GO: OnceLock<Built> = OnceLock::new();
     GO.get_or_init(|| Outside::client_go(true))
+}
+
+fn kube() -> &'static Built {
+    static KUBE: OnceLock<Built> = OnceLock::new();
+    KUBE.get_or_init(|| Outside::kube(ASKED.get().is_some_and(|asked| asked.kube)))
 }
 
 /// The workload with a peer of this process.
