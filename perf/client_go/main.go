@@ -61,13 +61,21 @@ func run(row string, d *description) (map[string]any, error) {
 			}
 		}
 	case "paced":
-		prepare(keys, d.Calls/d.Known+3)
-		queue, err := newQueue(row, d)
-		if err != nil {
-			return nil, err
+		// To get warm call after call, with handlers that take no time.
+		warm := *d
+		warm.Rate, warm.Handler, warm.Calls = nil, 0, 5_000
+		prepare(keys, max(d.Calls, warm.Calls)/d.Known+3)
+		for _, it := range []*description{&warm, d} {
+			queue, err := newQueue(row, it)
+			if err != nil {
+				return nil, err
+			}
+			runtime.GC()
+			calls, violations := paced(queue, it)
+			if it == d || len(violations) > 0 {
+				return map[string]any{"quantiles": calls.quantiles(), "owed": calls.owed, "violations": violations}, nil
+			}
 		}
-		calls, violations := paced(queue, d)
-		return map[string]any{"quantiles": calls.quantiles(), "owed": calls.owed, "violations": violations}, nil
 	case "memory":
 		result := memory(d)
 		result["violations"] = violations

@@ -265,6 +265,7 @@ func TestEveryWorkloadRuns(t *testing.T) {
 	for row, d := range map[string]description{
 		"G1": {Workload: "memory", Known: 100, Seed: 1, Samples: 3, Burst: 10, Warm: 1, Bursts: 1},
 		"G3": {Workload: "windowed", Known: 100, Seed: 1, Producers: 1, Consumers: 8, Batch: 1, Changes: 500, Window: 50, Patience: time.Second},
+		"G2": {Workload: "paced", Known: 50, Seed: 1, Consumers: 1, Calls: 100, Limit: time.Second},
 		"":   {Workload: "store", Known: 100, Seed: 1, Snapshots: 3, Scanned: 100, Time: time.Millisecond},
 	} {
 		result, err := run(row, &d)
