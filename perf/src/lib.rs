@@ -10,3 +10,6 @@ pub mod stores;
 #[cfg(feature = "program")]
 pub mod system;
 pub mod workload;
+
+/// The compiler that all of this was built with.
+pub const COMPILER: &str = env!("PERF_RUSTC");
