@@ -67,7 +67,10 @@ fn count(filter: &str, save: bool) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     Ok(match comparison.worst {
-        Verdict::Failed => ExitCode::FAILURE,
+        Verdict::Failed => {
+            println!("Too much. If it is meant: cargo bench --bench track -- --save");
+            ExitCode::FAILURE
+        }
         Verdict::Same | Verdict::Told => ExitCode::SUCCESS,
     })
 }
