@@ -1,6 +1,7 @@
 //! The command line.
 
 mod client_go;
+mod replay;
 pub(crate) mod trial;
 
 use std::path::PathBuf;
@@ -118,6 +119,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "soak" => soak(&mut parser),
         Some(Value(name)) if name == "client-go" => client_go::parse(&mut parser),
         Some(Value(name)) if name == "trial" => trial::parse(&mut parser),
+        Some(Value(name)) if name == "replay" => replay::parse(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),
     }

@@ -27,9 +27,17 @@ impl PartialEq for Trial {
 }
 
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    parse_options(parser, Vec::new())
+}
+
+/// Of these trials; if there are none, they are to be named.
+pub(super) fn parse_options(
+    parser: &mut lexopt::Parser,
+    trials: Vec<&'static Trial>,
+) -> Result<Command, lexopt::Error> {
     let (mut quick, mut full) = (false, false);
     let mut options = TrialOptions {
-        trials: Vec::new(),
+        trials,
         size: Size::Normal,
         blocks: None,
         allocators: Allocator::ALL.to_vec(),

@@ -28,7 +28,6 @@ pub(crate) enum Value {
     /// How many times as good as this row, block by block.
     TimesAsGoodAs(&'static str),
     /// Divided by this row's, block by block.
-    #[allow(dead_code, reason = "for trials that need it")]
     DividedBy(&'static str),
 }
 

@@ -13,6 +13,7 @@ pub mod paced;
 pub mod parallel;
 pub mod readers;
 pub mod relist;
+pub mod replay;
 pub mod resync;
 #[cfg(feature = "program")]
 pub mod stopped;
