@@ -154,10 +154,17 @@ fn trials_are_chosen_by_name() {
     let all = parsed("trial all --full").unwrap();
     assert_eq!((all.size, all.blocks), (crate::trials::Size::Full, None));
     assert_eq!(all.trials.len(), crate::trials::ALL.len());
+    let replay = parsed("replay --quick --allocator system").unwrap();
+    assert_eq!(replay.trials.iter().map(|trial| trial.id).collect::<Vec<_>>(), ["W11"]);
     assert_eq!(parsed("trial").err().as_deref().map(|text| &text[..12]), Some("which trial?"));
-    for nonsense in
-        ["trial W0", "trial W2,w2", "trial W2 W3", "trial all --quick --full", "trial W2 --known 5"]
-    {
+    for nonsense in [
+        "trial W0",
+        "trial W2,w2",
+        "trial W2 W3",
+        "trial all --quick --full",
+        "trial W2 --known 5",
+        "replay W2",
+    ] {
         assert!(parsed(nonsense).is_err(), "{nonsense}");
     }
 }

@@ -133,21 +133,32 @@ impl VisitLists for Run<'_> {
     fn visit<P: Lists>(self) -> Sample {
         let Self { replay, recording, counting, without } = self;
         if counting {
-            let before = (allocator::METER.live)();
-            (allocator::METER.forget_peak)();
-            let mut bytes = 0;
-            let at_end = || bytes = (allocator::METER.peak)().saturating_sub(before);
-            let run = replay::run(&P::new(), replay, recording, at_end);
-            return Sample::new(run.violations).lower("most memory at once", "bytes", bytes as f64);
+            return count::<P>(replay, recording);
         }
         let mut resident = 0;
-        let run = replay::run(&P::new(), replay, recording, || resident = resident_kib().unwrap_or(0));
+        let at_end = &mut || resident = resident_kib().unwrap_or(0);
+        let run = replay::run(&P::new(), replay, recording, [&mut || (), at_end]);
         let own = (run.processor.as_nanos() as f64 - without.as_nanos() as f64) / run.changes as f64;
         sample(run)
             .lower(PROCESSOR, "ns", own)
             .lower("the same, seconds per million changes", "s", own / 1e3)
             .lower("resident memory at the end, of the process", "KiB", resident as f64)
     }
+}
+
+/// Bytes of the queue and of what is told to it: lists, objects, of which each change has one.
+fn count<P: Lists>(replay: Replay, recording: &Recording) -> Sample {
+    let meter = allocator::METER;
+    let before = (meter.live)();
+    let peer = P::new();
+    let empty = (meter.live)() - before;
+    let (mut begun, mut most) = (0, 0);
+    let at_start = &mut || {
+        begun = (meter.live)();
+        (meter.forget_peak)();
+    };
+    let run = replay::run(&peer, replay, recording, [at_start, &mut || most = (meter.peak)()]);
+    Sample::new(run.violations).lower("most memory at once", "bytes", (empty + most - begun) as f64)
 }
 
 #[cfg(test)]

@@ -76,12 +76,13 @@ pub struct Replayed {
     pub violations: Vec<String>,
 }
 
-/// `at_end` is called when all has been handled and the queue is still there.
-pub fn run<P: Lists>(peer: &P, replay: Replay, trace: &Trace, at_end: impl FnOnce()) -> Replayed {
+/// `looks`: one is called when all is ready to begin, the other when all has been handled and the queue is still there.
+pub fn run<P: Lists>(peer: &P, replay: Replay, trace: &Trace, looks: [&mut dyn FnMut(); 2]) -> Replayed {
     let books = Books::new(trace);
     let start = Instant::now() + AHEAD;
-    let mut all = Watcher::new(&books, start);
-    let (model, processor) = thread::scope(|scope| {
+    let (mut all, mut model) = (Watcher::new(&books, start), Model::new(trace));
+    let [at_start, at_end] = looks;
+    let processor = thread::scope(|scope| {
         let consumers: Vec<_> = (0..replay.consumers)
             .map(|_| {
                 let mut watcher = Watcher::new(&books, start);
@@ -92,11 +93,12 @@ pub fn run<P: Lists>(peer: &P, replay: Replay, trace: &Trace, at_end: impl FnOnc
             })
             .collect();
         thread::sleep(start.saturating_duration_since(Instant::now()));
+        at_start();
         let before = (replay.processor)();
-        let model = produce(&mut ToPeer(peer), replay, trace, start);
+        produce(&mut ToPeer(peer), replay, trace, start, &mut model);
         peer.close();
         consumers.into_iter().for_each(|consumer| all.merge(consumer.join().expect("no panic")));
-        (model, (replay.processor)() - before)
+        (replay.processor)() - before
     });
     at_end();
     let Watcher { latencies, changes, .. } = all;
@@ -108,12 +110,12 @@ pub fn run<P: Lists>(peer: &P, replay: Replay, trace: &Trace, at_end: impl FnOnc
 
 /// The same without a queue.
 pub fn nothing(replay: Replay, trace: &Trace) -> Replayed {
-    let books = Books::new(trace);
+    let (books, mut model) = (Books::new(trace), Model::new(trace));
     let start = Instant::now() + AHEAD;
     thread::sleep(AHEAD);
     let before = (replay.processor)();
     let mut direct = Direct { watcher: Watcher::new(&books, start), newest: vec![None; trace.keys.len()] };
-    let model = produce(&mut direct, replay, trace, start);
+    produce(&mut direct, replay, trace, start, &mut model);
     let processor = (replay.processor)() - before;
     let Watcher { latencies, changes, .. } = direct.watcher;
     model.check(&books, changes);
@@ -172,8 +174,7 @@ impl Sink for Direct<'_> {
 }
 
 /// Tells the trace round and round, and what must come of it.
-fn produce(sink: &mut impl Sink, replay: Replay, trace: &Trace, start: Instant) -> Model {
-    let mut model = Model::new(trace);
+fn produce(sink: &mut impl Sink, replay: Replay, trace: &Trace, start: Instant, model: &mut Model) {
     let mut piece = 0;
     for step in (0..replay.rounds).flat_map(|_| &trace.steps) {
         // A change is told with the piece in which the rate has it.
@@ -199,7 +200,6 @@ fn produce(sink: &mut impl Sink, replay: Replay, trace: &Trace, start: Instant) 
             }
         }
     }
-    model
 }
 
 /// What was told, by key.

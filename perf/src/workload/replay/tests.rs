@@ -26,10 +26,10 @@ fn replay() -> Replay {
 }
 
 fn check<P: Lists>() {
-    let (trace, mut ended) = (trace(), false);
-    let replayed = run(&P::new(), replay(), &trace, || ended = true);
+    let (trace, mut begun, mut ended) = (trace(), false, false);
+    let replayed = run(&P::new(), replay(), &trace, [&mut || begun = true, &mut || ended = true]);
     assert_eq!(replayed.violations, [""; 0]);
-    assert!(ended);
+    assert!(begun && ended);
     assert_eq!(replayed.changes, 10 * trace.changes());
     assert_eq!(replayed.latencies.len(), replayed.changes as u64);
 }
@@ -72,7 +72,7 @@ fn broken_queues_are_found_out() {
         (Fault::ForgetsAListedKey, "follows change"),
         (Fault::HidesATombstone, "is not all of it"),
     ] {
-        let violations = run(&Broken::with(fault), replay(), &trace(), || ()).violations;
+        let violations = run(&Broken::with(fault), replay(), &trace(), [&mut || (), &mut || ()]).violations;
         assert!(violations.iter().any(|text| text.contains(by)), "{fault:?}: {violations:?}");
     }
 }
@@ -81,6 +81,6 @@ fn broken_queues_are_found_out() {
 fn a_trace_that_ends_otherwise_is_found_out() {
     let mut trace = trace();
     trace.end[0] = true;
-    let violations = run(&Parking::new(), replay(), &trace, || ()).violations;
+    let violations = run(&Parking::new(), replay(), &trace, [&mut || (), &mut || ()]).violations;
     assert!(violations.iter().any(|text| text.contains("does not end as")), "{violations:?}");
 }
