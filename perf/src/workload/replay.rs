@@ -378,9 +378,11 @@ impl Handler for Watcher<'_> {
                 Kind::Tombstone => exists && object.seq == changes,
                 Kind::Sync => false,
             };
-            if !follows || of != Some(number) || !object.is_whole() {
+            if of != Some(number) {
+                books.violation(format!("{key}: handed out with an object of {}", books.keys[number]));
+            } else if !follows || !object.is_whole() {
                 let seq = object.seq;
-                books.violation(format!("{key}: {kind:?} {seq} of key {number} follows change {changes}"));
+                books.violation(format!("{key}: {kind:?} {seq} follows change {changes}"));
             }
             if kind == Kind::Tombstone {
                 // Relaxed: counted by whoever has the lease, read at the end.
