@@ -89,6 +89,9 @@ pub trait Peer: Sync + Sized {
 
 /// One that can be told everything at once.
 pub trait Lists: Peer {
+    /// Whether a tombstone has the newest object even if a consumer has just leased it.
+    const BURIES_NEWEST: bool = true;
+
     /// These are all objects that there are: a key that exists and is not among them gets a tombstone.
     fn replace(&self, list: Vec<(Key, Object)>);
     /// Hands out every known key that is neither pending nor leased.

@@ -291,6 +291,9 @@ impl<const FAIR: bool> Peer for OneLock<FAIR> {
 
 /// One lock for the whole list, as in client-go. What can be done before it is: hashing, allocating, making room.
 impl Lists for Parking {
+    /// Between a lease and the store, which has it after the lock, a list finds the object before it.
+    const BURIES_NEWEST: bool = false;
+
     fn replace(&self, list: Vec<(Key, Object)>) {
         let mut incoming: Vec<Incoming> = list
             .into_iter()

@@ -78,7 +78,7 @@ pub struct Replayed {
 
 /// `looks`: one is called when all is ready to begin, the other when all has been handled and the queue is still there.
 pub fn run<P: Lists>(peer: &P, replay: Replay, trace: &Trace, looks: [&mut dyn FnMut(); 2]) -> Replayed {
-    let books = Books::new(trace);
+    let books = Books::new(trace, P::BURIES_NEWEST);
     let start = Instant::now() + AHEAD;
     let (mut all, mut model) = (Watcher::new(&books, start), Model::new(trace));
     let [at_start, at_end] = looks;
@@ -110,7 +110,7 @@ pub fn run<P: Lists>(peer: &P, replay: Replay, trace: &Trace, looks: [&mut dyn F
 
 /// The same without a queue.
 pub fn nothing(replay: Replay, trace: &Trace) -> Replayed {
-    let (books, mut model) = (Books::new(trace), Model::new(trace));
+    let (books, mut model) = (Books::new(trace, true), Model::new(trace));
     let start = Instant::now() + AHEAD;
     thread::sleep(AHEAD);
     let before = (replay.processor)();
@@ -299,6 +299,8 @@ struct Books<'a> {
     /// See [`word`].
     words: Vec<AtomicU64>,
     tombstones: Vec<AtomicU64>,
+    /// See [`Lists::BURIES_NEWEST`].
+    buries_newest: bool,
     violations: Mutex<Vec<String>>,
 }
 
@@ -311,9 +313,15 @@ fn word(changes: u64, exists: bool) -> u64 {
 }
 
 impl<'a> Books<'a> {
-    fn new(trace: &'a Trace) -> Self {
+    fn new(trace: &'a Trace, buries_newest: bool) -> Self {
         let zeros = || trace.keys.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { keys: &trace.keys, words: zeros(), tombstones: zeros(), violations: Mutex::default() }
+        Self {
+            keys: &trace.keys,
+            words: zeros(),
+            tombstones: zeros(),
+            buries_newest,
+            violations: Mutex::default(),
+        }
     }
 
     #[cold]
@@ -375,7 +383,9 @@ impl Handler for Watcher<'_> {
                 Kind::Added => !exists && object.seq == changes + 1,
                 Kind::Updated | Kind::Deleted => exists && object.seq == changes + 1,
                 Kind::Replaced => object.seq == changes + 1,
-                Kind::Tombstone => exists && object.seq == changes,
+                Kind::Tombstone => {
+                    exists && (object.seq == changes || object.seq < changes && !books.buries_newest)
+                }
                 Kind::Sync => false,
             };
             if of != Some(number) {
@@ -393,7 +403,7 @@ impl Handler for Watcher<'_> {
                     now.saturating_duration_since(self.start + PIECE * object.producer),
                 );
             }
-            (changes, exists) = (object.seq, !kind.deletes());
+            (changes, exists) = (object.seq.max(changes), !kind.deletes());
             self.changes += 1;
         }
         match of {
