@@ -28,9 +28,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod w10;
+mod w11;
 mod w1c;
 mod w1r;
-mod w11;
 mod w2;
 mod w3;
 mod w4;
@@ -61,8 +61,8 @@ pub(crate) static ALL: &[&Trial] = &[
     &w7::TRIAL,
     &w8::TRIAL,
     &w10::TRIAL,
+    &w11::TRIAL,
 ];
-pub(crate) static ALL: &[&Trial] = &[&w2::TRIAL, &w3::TRIAL, &w4::FIRST, &w4::AGAIN, &w6::TRIAL, &w11::TRIAL];
 
 /// One that builds programs outside has a command of its own, and is none of all.
 pub(crate) fn by_id(id: &str) -> Option<&'static Trial> {

@@ -95,8 +95,14 @@ mod tests {
 
     #[test]
     fn handlers_take_their_time() {
-        let case =
-            Case { producers: 1, consumers: 2, batch: 1, changes: 40, patience: Duration::from_secs(20) };
+        let case = Case {
+            producers: 1,
+            consumers: 2,
+            batch: 1,
+            changes: 40,
+            patience: Duration::from_secs(20),
+            shards: None,
+        };
         let (queue, began) = (Slow::of(Parking::new(), Duration::from_millis(1)), Instant::now());
         let outcome = windowed::run(&queue, &case, &KeySet::new(20, 1));
         assert_eq!(outcome.violations, [""; 0]);

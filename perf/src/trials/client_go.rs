@@ -154,7 +154,8 @@ fn describe(case: &Case, setting: &Setting) -> Description {
     let (known, seed, quick) = (case.get("known"), setting.seed, setting.size == Size::Quick);
     let handler = || Duration::from_micros(case.get("handlers sleep, µs"));
     let windowed = |consumers, batch, changes, handler| {
-        let case = workload::Case { producers: 1, consumers, batch, changes, patience: PATIENCE };
+        let case =
+            workload::Case { producers: 1, consumers, batch, changes, patience: PATIENCE, shards: None };
         Description::windowed(known, seed, case, handler)
     };
     match Shape::of(case) {
@@ -178,6 +179,7 @@ fn describe(case: &Case, setting: &Setting) -> Description {
                 handler: handler(),
                 rate: Some(rate),
                 calls: (rate * seconds) as usize,
+                pending: false,
                 limit: Duration::from_secs_f64(3.0 * seconds),
             };
             Description { known, seed, work: Work::Paced(pace) }

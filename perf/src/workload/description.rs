@@ -72,13 +72,20 @@ mod tests {
 
     fn descriptions() -> [Description; 4] {
         let known = |work| Description { known: 1_000, seed: 7, work };
-        let case =
-            Case { producers: 2, consumers: 1, batch: 32, changes: 5_000, patience: Duration::from_secs(20) };
+        let case = Case {
+            producers: 2,
+            consumers: 1,
+            batch: 32,
+            changes: 5_000,
+            patience: Duration::from_secs(20),
+            shards: None,
+        };
         let pace = Pace {
             consumers: 8,
             handler: Duration::from_micros(10),
             rate: Some(500.0),
             calls: 100,
+            pending: false,
             limit: Duration::from_secs(3),
         };
         [

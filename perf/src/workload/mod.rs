@@ -130,7 +130,8 @@ pub struct Case {
     /// How long nothing may move before the run counts as stuck.
     #[cfg_attr(feature = "description", serde(with = "description::nanoseconds"))]
     pub patience: Duration,
-    /// Of a queue that has them; `None`: as many as it thinks best.
+    /// Of a queue that has them; `None`: as many as it thinks best. Programs outside have none.
+    #[cfg_attr(feature = "description", serde(skip))]
     pub shards: Option<usize>,
 }
 

@@ -27,7 +27,9 @@ pub struct Pace {
     /// Calls in a second; `None`: one after the other, to learn how many are possible.
     pub rate: Option<f64>,
     pub calls: usize,
-    /// All keys are pending when the pace begins, and with handlers that take their time they mostly stay so.
+    /// All keys are pending when the pace begins, and with handlers that take their time they mostly stay so. Not asked of
+    /// programs outside.
+    #[cfg_attr(feature = "description", serde(skip))]
     pub pending: bool,
     /// A producer that is not through after this gives up; the calls it still owes have waited until then.
     #[cfg_attr(feature = "description", serde(with = "super::description::nanoseconds"))]
