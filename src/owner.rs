@@ -12,11 +12,13 @@ thread_local! {
 }
 
 /// This thread has popped a borrowed lease, or more.
+#[inline(always)]
 pub(crate) fn note_popped(leases: usize) {
     OWN_LEASES.with(|own| own.set(own.get() + leases));
 }
 
 /// A lease that `thread` popped has ended, or is borrowed no more.
+#[inline(always)]
 pub(crate) fn note_ended(thread: u32) {
     if thread == current_thread() {
         OWN_LEASES.with(|own| own.set(own.get().saturating_sub(1)));
@@ -29,6 +31,7 @@ pub(crate) fn may_hold_leases() -> bool {
 }
 
 /// A number for the calling thread: never 0, below 2^31, and of no other thread until there have been so many.
+#[inline(always)]
 pub(crate) fn current_thread() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {

@@ -51,7 +51,7 @@ use std::ptr::NonNull;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
-use crate::sync::{CachePadded, pause_point, planted, prefetch_all, weaken, width};
+use crate::sync::{CachePadded, pause_point, planted, prefetch_all_to_write, weaken, width};
 
 use chunk::Chunk;
 pub(crate) use rows::Rows;
@@ -158,7 +158,7 @@ impl<T: Slot> Slab<T> {
             match self.stock.compare_exchange_weak(head, new, Relaxed, acquire) {
                 Ok(_) => {
                     // The next one is far, as whoever gave it is mostly on another core.
-                    Index::new(next).into_iter().for_each(|next| prefetch_all(self.get(next)));
+                    Index::new(next).into_iter().for_each(|next| prefetch_all_to_write(self.get(next)));
                     return (index, slot);
                 }
                 Err(now) => head = now,

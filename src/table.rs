@@ -107,7 +107,7 @@ use crate::slab::{Index, Slab, Slot};
 use crate::sync::atomic::Ordering::{self, Acquire, Relaxed};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::epoch::Guard;
-use crate::sync::{Arc, CHECKED, pause_point, planted, prefetch, weaken};
+use crate::sync::{Arc, CHECKED, pause_point, planted, prefetch_to_write, weaken};
 
 use directory::Directory;
 use extent::Extent;
@@ -168,16 +168,16 @@ impl Table {
     }
 
     /// Brings near what a search for this hash begins with.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
         self.directory.prefetch(self.bucket(hash));
     }
 
     /// The same for what it goes on with.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch_node<N: Node>(&self, nodes: &Slab<N>, hash: u64, guard: &Guard) {
         if let Target::Node(index) = Link::load(self.directory.bucket(self.bucket(hash), guard)).target() {
-            prefetch(nodes.get(index).next());
+            prefetch_to_write(nodes.get(index).next());
         }
     }
 

@@ -58,6 +58,7 @@ impl Closing {
         }
     }
 
+    #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
         // Acquire: pairs with `close` (Release); what came before the close is visible.
         self.closed.load(weaken("a close is read relaxed", Ordering::Acquire))
@@ -76,6 +77,7 @@ impl Closing {
     }
 
     /// Closed, but calls from before may be on their way still.
+    #[inline(always)]
     pub(super) fn is_sealing(&self) -> bool {
         self.is_closed() && !self.is_sealed()
     }

@@ -167,6 +167,7 @@ impl<V> Deref for Entry<'_, V> {
 }
 
 impl EntryHead {
+    #[inline(always)]
     pub(super) fn word(&self) -> Word {
         // Acquire: pairs with `exchange` (Release); publishes facts, what was given back, and whatever the thread that
         // brought the entry here had done.
@@ -183,6 +184,7 @@ impl EntryHead {
     }
 
     /// E1.
+    #[inline(always)]
     fn exchange(&self, from: Word, to: Word) -> bool {
         if planted("the word is stored") {
             self.word.store(to.bits(), Ordering::Release);
@@ -195,12 +197,14 @@ impl EntryHead {
     }
 
     /// A producer, the line, a delay or the end of a replace moves the entry on. Not for steps that begin or end a lease.
+    #[inline(always)]
     pub(super) fn advance(&self, from: Word, to: Word) -> bool {
         debug_assert_eq!(from.state() == State::Leased, to.state() == State::Leased);
         self.exchange(from, to)
     }
 
     /// A lease begins.
+    #[inline(always)]
     pub(super) fn begin(&self, index: Index, from: Word, to: Word) -> Option<Tenure> {
         debug_assert!(from.state() != State::Leased && to.state() == State::Leased);
         self.exchange(from, to).then_some(Tenure { index, _not_sync: PhantomData })
@@ -217,6 +221,7 @@ impl EntryHead {
     }
 
     /// A lease ends. The tenure comes back if the word has changed meanwhile.
+    #[inline(always)]
     pub(super) fn end(&self, tenure: Tenure, from: Word, to: Word) -> Result<(), Tenure> {
         debug_assert!(from.state() == State::Leased && to.state() != State::Leased);
         // Relaxed: published by the exchange. The next lease is nobody's as long as it is not known whose.
@@ -237,6 +242,7 @@ impl EntryHead {
     }
 
     /// Whose lease it is, and whether it owes a replace. Of the lease that is open; while there is none it is nobody's.
+    #[inline(always)]
     pub(super) fn set_holder(&self, thread: u32, owes: bool) {
         debug_assert_eq!(thread & OWES, 0, "thread numbers are small");
         // Relaxed: who asks for its own leases has written it itself, or what it reads is too old to matter.
@@ -302,6 +308,7 @@ impl<V> Entry<'_, V> {
     }
 
     /// The largest number among the facts that were resolved, for the holder to raise (E2).
+    #[inline(always)]
     pub(super) fn judged<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut u64) -> R) -> R {
         debug_assert_eq!(self.word().state(), State::Leased);
         let _ = tenure;
@@ -372,8 +379,9 @@ impl<K, V> Entries<K, V> {
         Entry { head: slot.head(), parcel: slot.link(), parts: &self.parts, index: tenure.index() }
     }
 
+    #[inline(always)]
     pub(super) fn prefetch(&self, index: Index) {
-        self.cells.prefetch(index);
+        self.cells.prefetch_to_write(index);
     }
 
     /// For the table.

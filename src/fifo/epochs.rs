@@ -78,6 +78,7 @@ impl Epochs {
     }
 
     /// The current one.
+    #[inline(always)]
     pub(super) fn now(&self) -> u64 {
         // Acquire: pairs with `begin` (Release); publishes that what has ended is watched (P1).
         self.hot.now.load(weaken("an epoch is read relaxed", Ordering::Acquire))
@@ -135,7 +136,7 @@ impl Epochs {
 
     /// A watch on an epoch from `from` on, and before `until`, which has been the current one (P1). O(most snapshots that there ever
     /// were at once).
-    #[inline]
+    #[inline(always)]
     pub(super) fn watched(&self, from: u64, until: u64) -> Option<Watched> {
         // Acquire: pairs with `end` (Release); P3. It was raised before `until` became the current epoch.
         match self.hot.watching.load(weaken("watches are counted relaxed", Ordering::Acquire)) {
@@ -168,6 +169,7 @@ impl Epochs {
     }
 
     /// A version was installed, and stamped.
+    #[inline(always)]
     pub(super) fn note_stamp(&self, stamp: u64) {
         // Relaxed, both: it only rises, and who reads it late is late. Once in an epoch it is written, else the line stays shared.
         if self.hot.newest_stamp.load(Ordering::Relaxed) < stamp {

@@ -36,12 +36,14 @@ impl<K, V> Core<K, V> {
 
     /// Whether a call may ask for the numbers of keys: of an open replace, or of one that a close has cut whose calls may be on
     /// their way still.
+    #[inline(always)]
     pub(super) fn is_listing(&self) -> bool {
         self.replaces.oldest_open() != u64::MAX
             || self.closing.is_sealing() && !planted("a close cuts calls off")
     }
 
     /// Whether an entry with this word stays only because it is asked for (E9).
+    #[inline(always)]
     pub(super) fn is_only_asked_for(&self, word: Word) -> bool {
         word.state() == State::Idle && !(self.keeps_known && word.kind() == Newest::Live)
     }

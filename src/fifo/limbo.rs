@@ -110,6 +110,7 @@ impl Limbo {
     }
 
     /// Whether there is something to recycle.
+    #[inline(always)]
     pub(super) fn is_ripe(&self) -> bool {
         // Relaxed: a hint.
         self.phase.load(Ordering::Relaxed) == RIPE

@@ -69,7 +69,7 @@ impl Marks {
 
     /// The number of the newest mark, 0 if there is none: for an entry before its first fact, a lease before it takes
     /// facts, and a query before it looks at the entries. One load, but for the first call after a mark.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn newest(&self) -> u64 {
         // Acquire: pairs with `mark` (Release); what follows comes after the mark.
         let word = self.newest.load(weaken("a number is read relaxed", Acquire));
@@ -85,7 +85,7 @@ impl Marks {
     }
 
     /// Whether there is any.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         // Relaxed: a hint. Who needs to see a mark has come after it.
         self.newest.load(Relaxed) > READ

@@ -404,6 +404,6 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         let slot = shard.entries.spot(at.index);
         let entry = slot.head();
         let indices = [entry.version.index(), entry.word().newest()];
-        indices.into_iter().flatten().for_each(|index| shard.objects.prefetch(index));
+        indices.into_iter().flatten().for_each(|index| shard.objects.prefetch_to_write(index));
     }
 }

@@ -151,7 +151,7 @@ impl Replaces {
     // ---- begin and end
 
     /// The number of the newest replace that has begun; 0 if none has.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn newest(&self) -> u64 {
         // Acquire: pairs with `begin` (Release).
         self.newest.load(weaken("the newest is read relaxed", Acquire))
@@ -159,7 +159,7 @@ impl Replaces {
 
     /// The lowest number of an open replace; `u64::MAX` if none is open. Who saw `newest() == n` gets at most `n` while
     /// that one is open.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn oldest_open(&self) -> u64 {
         // Acquire: pairs with `publish_open` (Release): who finds none open sees the close that has cut the last (`is_listing`).
         self.oldest_open.load(weaken("the oldest is read relaxed", Acquire))
@@ -311,6 +311,7 @@ impl Replaces {
     }
 
     /// The lease that took these facts ended well.
+    #[inline(always)]
     pub(crate) fn complete(&self, debts: &Debts) -> Progress {
         debts.iter().fold(Progress::NONE, |progress, debt| progress | self.discharge(debt))
     }

@@ -52,6 +52,7 @@ impl<K, V> Core<K, V> {
     }
 
     /// A few steps, if a snapshot has ended. Whether there are more to be made. Runs user code: not under a guard.
+    #[inline(always)]
     pub(super) fn sweep_if_due(&self) -> bool {
         self.is_sweep_due() && self.sweep(STEPS)
     }

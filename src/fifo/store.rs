@@ -17,6 +17,7 @@ use super::resync::Hashed;
 
 impl<K, V, S> DeltaFifo<K, V, S> {
     /// Whether the queue keeps the known objects itself.
+    #[inline(always)]
     pub(super) fn keeps_known(&self) -> bool {
         self.core.keeps_known
     }

@@ -70,6 +70,7 @@ fn index(link: u32) -> Option<Index> {
     Index::new(link & INDEX_MASK)
 }
 
+#[inline(always)]
 fn older(head: &FactHead) -> &AtomicU32 {
     &head.carrier
 }
@@ -138,11 +139,13 @@ impl Version {
     }
 
     /// The cell of the object, if one is known.
+    #[inline(always)]
     pub(super) fn index(&self) -> Option<Index> {
         let newest = self.load();
         index(newest).filter(|_| newest & ABSENT == 0)
     }
 
+    #[inline(always)]
     pub(super) fn exists(&self) -> bool {
         self.index().is_some()
     }

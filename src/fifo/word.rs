@@ -77,6 +77,7 @@ impl Word {
         self.0
     }
 
+    #[inline(always)]
     pub(super) fn state(self) -> State {
         match self.0 >> STATE {
             0 => State::Retired,
@@ -124,6 +125,7 @@ impl Word {
         if background { Word(self.0 | BACKGROUND) } else { Word(self.0 & !BACKGROUND) }
     }
 
+    #[inline(always)]
     fn next_generation(self) -> Self {
         let wrap = if planted("a generation runs over") { u64::MAX } else { GENERATIONS };
         let generation = (u64::from(self.generation()) + 1) & wrap;
@@ -131,6 +133,7 @@ impl Word {
     }
 
     /// Has deltas that no lease has taken.
+    #[inline(always)]
     pub(super) fn is_pending(self) -> bool {
         match self.state() {
             State::Retired | State::Idle => false,
@@ -141,6 +144,7 @@ impl Word {
 
     /// A key without an entry becomes pending.
     #[must_use]
+    #[inline(always)]
     pub(super) fn first(self, fact: Index, kind: Newest, background: bool) -> Word {
         debug_assert_eq!(self.state(), State::Retired);
         self.next_generation()
@@ -196,6 +200,7 @@ impl Word {
 
     /// A consumer that holds a handle of `generation` takes all facts. None: the handle is stale.
     #[must_use]
+    #[inline(always)]
     pub(super) fn lease(self, generation: u32) -> Option<Word> {
         let valid = match self.state() {
             State::Linking => !planted("a handle is no good before it is marked"),
@@ -225,6 +230,7 @@ impl Word {
     /// The lease ends well, and this is what is known of the key: it goes in line with what arrived meanwhile, or rests, or
     /// is of no use any more.
     #[must_use]
+    #[inline(always)]
     pub(super) fn finish(self, known: Newest, stays: bool) -> Word {
         debug_assert_eq!(self.state(), State::Leased);
         match self.newest() {

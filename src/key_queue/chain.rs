@@ -25,17 +25,17 @@ impl<const N: usize> Chain<N> {
     }
 
     /// None if there was no push yet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first(&self) -> Option<Live<'_, N>> {
         self.live(Link::load(&self.first))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn last(&self) -> Live<'_, N> {
         self.live(Link::load(&self.last)).unwrap_or_else(|| self.begin())
     }
 
-    #[inline]
+    #[inline(always)]
     fn live(&self, link: Link) -> Option<Live<'_, N>> {
         link.index().map(|index| Live { segment: self.pool.get(index), link })
     }

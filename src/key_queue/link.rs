@@ -36,7 +36,7 @@ impl Link {
         Index::new(self.0 as u32)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn load(place: &AtomicU64) -> Self {
         // Acquire: pairs with `swap` (Release); publishes the segment as it was when its life began.
         Link(place.load(weaken("a link is read by a relaxed load", Acquire)))

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use crate::slab::{Index, Slab};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{CachePadded, Canary, pause_point, planted, prefetch_all, weaken};
+use crate::sync::{CachePadded, Canary, pause_point, planted, prefetch_all, prefetch_all_to_write, weaken};
 
 use super::cell::Cell;
 use super::{Bare, Head, Lent, Shared};
@@ -154,10 +154,10 @@ impl<T, H: Head> Pool<T, H> {
         unsafe { lent.0.cell.as_ref() }
     }
 
-    /// Brings a cell near.
-    #[inline]
-    pub(crate) fn prefetch(&self, index: Index) {
-        self.spot(index).prefetch();
+    /// Brings a cell near that will be changed.
+    #[inline(always)]
+    pub(crate) fn prefetch_to_write(&self, index: Index) {
+        prefetch_all_to_write(self.cell(index));
     }
 
     /// All cells.

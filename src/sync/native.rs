@@ -175,13 +175,19 @@ pub(crate) fn acquire_fence(place: &atomic::AtomicU32) {
 /// Asks the processor to bring the line at `place` near, without waiting for it. Nothing but time depends on it.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: &T) {
-    prefetch_at(std::ptr::from_ref(place).cast());
+    prefetch_at::<false>(std::ptr::from_ref(place).cast());
 }
 
 /// The same for memory that may be gone by now.
 #[inline(always)]
 pub(crate) fn prefetch_place<T>(place: *const T) {
-    prefetch_at(place.cast());
+    prefetch_at::<false>(place.cast());
+}
+
+/// The same for what will be written: the line need not be asked for a second time then.
+#[inline(always)]
+pub(crate) fn prefetch_to_write<T>(place: &T) {
+    prefetch_at::<true>(std::ptr::from_ref(place).cast());
 }
 
 #[inline(always)]
@@ -189,24 +195,44 @@ pub(crate) fn prefetch_place<T>(place: *const T) {
     all(target_arch = "x86_64", not(miri)),
     expect(unsafe_code, reason = "the instruction takes a pointer")
 )]
-fn prefetch_at(place: *const u8) {
+fn prefetch_at<const WRITE: bool>(place: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
+        use std::arch::asm;
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing as far as the program can tell, and never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+        // SAFETY: a prefetch reads nothing as far as the program can tell, and never faults. Of x86-64 processors those that have no
+        // `prefetchw`, which compilers therefore do not emit, take it for one that does nothing.
+        unsafe {
+            if WRITE {
+                asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(place.cast());
+            }
+        }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
 }
 
-/// The same for all lines of a value, up to some.
+/// The lines of a value, up to some.
 #[inline(always)]
-pub(crate) fn prefetch_all<T>(value: &T) {
+fn lines<T>(value: &T) -> impl Iterator<Item = *const u8> {
     const LINE: usize = 64;
     const MOST: usize = 4;
     let first = std::ptr::from_ref(value).cast::<u8>();
     // At the end too, which may stand on one line more.
     let ends = (0..size_of::<T>()).step_by(LINE).chain([size_of::<T>().saturating_sub(1)]);
-    ends.take(MOST).for_each(|at| prefetch_at(first.wrapping_add(at)));
+    ends.take(MOST).map(move |at| first.wrapping_add(at))
+}
+
+/// As [`prefetch`], all lines of a value, up to some.
+#[inline(always)]
+pub(crate) fn prefetch_all<T>(value: &T) {
+    lines(value).for_each(prefetch_at::<false>);
+}
+
+/// As [`prefetch_to_write`], all lines of a value, up to some.
+#[inline(always)]
+pub(crate) fn prefetch_all_to_write<T>(value: &T) {
+    lines(value).for_each(prefetch_at::<true>);
 }

@@ -162,4 +162,10 @@ pub(crate) fn prefetch<T>(_: &T) {}
 pub(crate) fn prefetch_place<T>(_: *const T) {}
 
 #[inline(always)]
+pub(crate) fn prefetch_to_write<T>(_: &T) {}
+
+#[inline(always)]
 pub(crate) fn prefetch_all<T>(_: &T) {}
+
+#[inline(always)]
+pub(crate) fn prefetch_all_to_write<T>(_: &T) {}

@@ -126,7 +126,7 @@ impl<'c, N: Node> List<'c, N> {
     }
 
     /// Comes to a bucket along the list, which shows that it is there, even if whoever put it there has yet to say so.
-    #[inline]
+    #[inline(always)]
     fn arrive(&self, bucket: u32) -> (&'c AtomicU32, Link) {
         let own = self.bucket(bucket);
         let link = Link::load(own);

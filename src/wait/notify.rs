@@ -30,7 +30,7 @@ impl Waiters {
     }
 
     /// The same for who has published by a read-modify-write, and has stored nothing since.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notify_after_rmw(&self, n: usize) -> bool {
         if !planted("no notifier fence") {
             // As in `notify`, for less.
@@ -39,7 +39,7 @@ impl Waiters {
         self.notify_fenced(n)
     }
 
-    #[inline]
+    #[inline(always)]
     fn notify_fenced(&self, n: usize) -> bool {
         if n == 0 || !self.anybody() {
             return false;
@@ -68,6 +68,7 @@ impl Waiters {
             && self.panicked.swap(false, std::sync::atomic::Ordering::Relaxed)
     }
 
+    #[inline(always)]
     fn anybody(&self) -> bool {
         pause_point("notify: fence");
         // Relaxed: ordered by the fence.
