@@ -1,5 +1,6 @@
 //! The lock-free, sharded DeltaFIFO: its public face. Wiring only.
 
+mod ahead;
 mod batch;
 mod cells;
 mod chain;
@@ -15,6 +16,7 @@ mod epochs;
 mod fact;
 mod first;
 mod hashing;
+mod head;
 mod kept;
 mod known;
 mod limbo;
@@ -37,6 +39,7 @@ mod push;
 mod replace;
 mod replaces;
 mod resync;
+mod rules;
 mod shard;
 mod snapshots;
 mod store;

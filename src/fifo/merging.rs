@@ -11,7 +11,8 @@ use super::DeltaFifo;
 use super::chain::{self, Grip, Taken};
 use super::entry::Entry;
 use super::fact::{Fact, Merge, merge};
-use super::push::{Push, Rule};
+use super::push::Push;
+use super::rules::Rule;
 use super::shard::{Changed, Shard};
 use super::word::{Newest, Word};
 

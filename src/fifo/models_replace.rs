@@ -34,8 +34,9 @@ use super::DeltaFifo;
 use super::fact::Fact;
 use super::panics::Panics;
 use super::pop::Held;
-use super::push::{Push, PushKey, Pushed, Rule};
+use super::push::{Push, PushKey, Pushed};
 use super::replace::Ticket;
+use super::rules::Rule;
 
 type Fifo = DeltaFifo<u8, u32, BuildHasherDefault<DefaultHasher>>;
 type Build = Builder<u8, u32, BuildHasherDefault<DefaultHasher>>;

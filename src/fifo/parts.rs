@@ -50,8 +50,8 @@ impl<V> Default for Legacy<V> {
 pub(super) struct Cold {
     /// E7.
     pub(super) settled: AtomicU64,
-    /// While it is delayed: when that ends, in the delays' own count. While it is leased and [`OWES`](super::entry::OWES): the
-    /// replace that the lease owes, or [`MANY`](super::entry::MANY).
+    /// While it is delayed: when that ends, in the delays' own count. While it is leased and [`OWES`](super::head::OWES): the
+    /// replace that the lease owes, or [`MANY`](super::head::MANY).
     pub(super) note: AtomicU64,
     /// E8.
     pub(super) since: AtomicU64,

@@ -13,14 +13,14 @@ use crate::raw::HeldLease;
 use crate::resolve::Before;
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch;
-use crate::sync::{CHECKED, fence_after_rmw, pause_point, planted};
+use crate::sync::{fence_after_rmw, pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{Chain, Shown};
 use super::debts::Debts;
 use super::end::{LazyPin, Rest};
 use super::entry::{Entry, EntryHead, MANY, Tenure};
-use super::lines::{At, Popped};
+use super::lines::At;
 use super::shard::Shard;
 use super::word::{self, Newest};
 
@@ -29,10 +29,6 @@ pub(super) type Batch<K, V> = Vec<Held<K, V>>;
 
 /// So many handles are taken out of the line at a time.
 const STRETCH: usize = 32;
-
-/// So many keys behind the one that it takes a pop asks for the entry, and later for what the entry leads to.
-const FAR: u64 = 5;
-const NEAR: u64 = 2;
 
 /// What an open lease of a [`DeltaFifo`](super::DeltaFifo) holds.
 pub struct Held<K, V> {
@@ -373,37 +369,5 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 
     pub(super) fn entry_of_lease(&self, held: &Held<K, V>) -> Entry<'_, V> {
         self.shard_of_lease(held).entries.of_lease(&held.key, &held.tenure)
-    }
-}
-
-/// Only time depends on what is brought near.
-impl<K, V, S> DeltaFifo<K, V, S> {
-    /// A handle, out of the line. What the next pops will need is brought near.
-    #[inline(always)]
-    fn next_in_line(&self) -> Option<(At, bool)> {
-        let Popped { at, from_background, ahead: [far, near] } = self.lines.pop_and_glance([FAR, NEAR])?;
-        if !CHECKED {
-            far.into_iter().for_each(|handle| self.bring_entry(At::of(handle)));
-            near.into_iter().for_each(|handle| self.bring_objects(At::of(handle)));
-        }
-        Some((at, from_background))
-    }
-
-    #[inline(always)]
-    fn bring_entry(&self, at: At) {
-        self.core.shards[at.shard].entries.prefetch(at.index);
-    }
-
-    /// What the entry leads to, which should be near itself.
-    #[inline(always)]
-    fn bring_objects(&self, at: At) {
-        if CHECKED {
-            return;
-        }
-        let shard = &self.core.shards[at.shard];
-        let slot = shard.entries.spot(at.index);
-        let entry = slot.head();
-        let indices = [entry.version.index(), entry.word().newest()];
-        indices.into_iter().flatten().for_each(|index| shard.objects.prefetch_to_write(index));
     }
 }

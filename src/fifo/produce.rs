@@ -15,7 +15,8 @@ use crate::sync::{pause_point, planted};
 use super::DeltaFifo;
 use super::fact::Fact;
 use super::link::ToLink;
-use super::push::{Push, PushKey, Pushed, Rule};
+use super::push::{Push, PushKey, Pushed};
+use super::rules::Rule;
 use super::shard::Shard;
 
 /// A change on its way into the queue. What the queue does not take stays here, and drops under no guard.

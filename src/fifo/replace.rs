@@ -16,9 +16,10 @@ use crate::sync::planted;
 use super::DeltaFifo;
 use super::fact::Fact;
 use super::panics::Panics;
-use super::push::{Push, PushKey, Pushed, Rule};
+use super::push::{Push, PushKey, Pushed};
 use super::replaces::Open;
 use super::resync::Sweep;
+use super::rules::Rule;
 
 /// An open replace.
 pub struct Ticket(pub(super) Open);

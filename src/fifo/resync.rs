@@ -15,8 +15,9 @@ use super::entry::{Entry, EntryKey, Slot};
 use super::fact::Fact;
 use super::hashing::hash_in;
 use super::panics::Panics;
-use super::push::{Push, PushKey, Pushed, Rule};
+use super::push::{Push, PushKey, Pushed};
 use super::replaces::Open;
+use super::rules::Rule;
 use super::word::{Newest, State};
 
 /// What a sweep looks at.

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::chunk::Chunk;
 use super::rows::{ROW, locate, places};
-use super::{Index, MAX, Slab, Slot};
+use super::{INDEX_MASK, Index, MAX, Slab, Slot};
 use crate::sync::stopped::{Gate, stop_me_at, stumble};
 
 const CHUNK: u32 = Chunk::<Plain>::SLOTS;
@@ -276,4 +276,25 @@ fn what_one_takes_another_gives_and_none_is_lost() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     assert_eq!(slab.close(), slab.allocated(), "none is lost");
+}
+
+/// One multiplication in place of a division: at both ends of each chunk, and of all indices.
+#[test]
+fn an_index_leads_to_its_place() {
+    fn check<T>() {
+        let slots = Chunk::<T>::SLOTS;
+        let ends = [1, 2, 3, 1_000, 65_535, (INDEX_MASK / slots) - 1, INDEX_MASK / slots];
+        let near = ends.into_iter().flat_map(|chunk| [chunk * slots - 1, chunk * slots, chunk * slots + 1]);
+        for number in near.chain([INDEX_MASK - 1, INDEX_MASK]).filter(|number| *number <= INDEX_MASK) {
+            let index = Index::new(number).expect("not 0");
+            assert_eq!(Chunk::<T>::locate(index), (number / slots, (number % slots) as usize), "{number}");
+        }
+    }
+    check::<[u8; 1]>();
+    check::<[u8; 24]>();
+    check::<[u8; 64]>();
+    check::<[u8; 112]>();
+    check::<[u8; 127]>();
+    check::<[u8; 1_000]>();
+    check::<[u8; 9_000]>();
 }
