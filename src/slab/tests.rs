@@ -285,7 +285,9 @@ fn an_index_leads_to_its_place() {
         let slots = Chunk::<T>::SLOTS;
         let ends = [1, 2, 3, 1_000, 65_535, (INDEX_MASK / slots) - 1, INDEX_MASK / slots];
         let near = ends.into_iter().flat_map(|chunk| [chunk * slots - 1, chunk * slots, chunk * slots + 1]);
-        for number in near.chain([INDEX_MASK - 1, INDEX_MASK]).filter(|number| *number <= INDEX_MASK) {
+        for number in
+            near.chain([INDEX_MASK - 1, INDEX_MASK]).filter(|number| (1..=INDEX_MASK).contains(number))
+        {
             let index = Index::new(number).expect("not 0");
             assert_eq!(Chunk::<T>::locate(index), (number / slots, (number % slots) as usize), "{number}");
         }
