@@ -15,7 +15,7 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
 use delta_fifo_perf::peers::{Baseline, Parking, Peer, Sharded};
-use delta_fifo_perf::workload::{Case, KeySet, windowed};
+use delta_fifo_perf::workload::{Case, KeySet, Parts, windowed};
 
 const KNOWN: usize = 1_000;
 const THREADS: [usize; 3] = [1, 2, 4];
@@ -61,7 +61,8 @@ fn bench<P: Peer>(
             // Each producer makes the same number of changes.
             let changes = iters.next_multiple_of(threads);
             let (producers, consumers) = (threads, threads);
-            let case = Case { producers, consumers, batch, changes, patience: PATIENCE, shards: None };
+            let case =
+                Case { producers, consumers, batch, changes, patience: PATIENCE, parts: Parts::default() };
             let outcome = windowed::run(&P::new(), &case, keys);
             assert_eq!(outcome.violations, [""; 0]);
             outcome.elapsed.mul_f64(iters as f64 / outcome.changes as f64)

@@ -119,6 +119,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) scopes: Vec<ScopeDecl<K>>,
     pub(crate) disjoint_scopes: bool,
     pub(crate) shards: Option<usize>,
+    pub(crate) lines: usize,
     pub(crate) publish_every: Duration,
 }
 
@@ -153,6 +154,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
             scopes: Vec::new(),
             disjoint_scopes: false,
             shards: None,
+            lines: 1,
             publish_every: Duration::from_millis(100),
         }
     }
@@ -262,6 +264,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     pub fn shards(mut self, shards: usize) -> Self {
         assert!((1..=256).contains(&shards), "{shards} shards: there are 1 to 256");
         self.shards = Some(shards.next_power_of_two());
+        self
+    }
+
+    /// In how many lines the keys of a [`DeltaFifo`](crate::DeltaFifo) stand: one by default, at most 64 and no more than there are shards,
+    /// rounded up to a power of two. Other queues have one. O(1).
+    ///
+    /// With one, keys are handed out in the order in which they became pending, whatever their shards, and all producers and all
+    /// consumers meet at its two ends. With several only those of one line are: a key's shard says in which it stands, and each
+    /// consumer takes from one after the other, so that a key may be overtaken by keys that came later, as many as stand before it in
+    /// the other lines. [`try_pop`](crate::DeltaQueue::try_pop) may miss a key that becomes pending while it looks. All else stays as it
+    /// is: one lease of a key at a time, its deltas in their order, first syncs, marks. Worth it where many processors work on one queue.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0 or more than 64.
+    pub fn lines(mut self, lines: usize) -> Self {
+        assert!((1..=64).contains(&lines), "{lines} lines: there are 1 to 64");
+        self.lines = lines.next_power_of_two();
         self
     }
 

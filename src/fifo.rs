@@ -190,7 +190,10 @@ where
                 Replaces::new(builder.scopes.len(), builder.disjoint_scopes),
                 matches!(builder.known, Known::Inside),
             )),
-            lines: Lines::new(builder.background_resync || builder.background_initial),
+            lines: Lines::new(
+                builder.lines.min(builder.shard_count()),
+                builder.background_resync || builder.background_initial,
+            ),
             delays: Delays::new(),
             consumers,
             watchers,

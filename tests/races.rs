@@ -137,7 +137,10 @@ fn look(round: &Round, random: &mut Random) {
 
 fn run(seed: u64, calls: u64) {
     let round = Arc::new(Round {
-        queue: Builder::new().shards([1, 2, 16][seed as usize % 3]).build(),
+        queue: Builder::new()
+            .shards([1, 2, 16][seed as usize % 3])
+            .lines([1, 1, 4][seed as usize % 3])
+            .build(),
         seed,
         calls,
         ready: AtomicUsize::new(0),

@@ -70,7 +70,9 @@ impl Round {
         Round {
             call,
             seed,
-            queues: (0..queues).map(|_| Builder::new().shards(shards).build()).collect(),
+            queues: (0..queues)
+                .map(|_| Builder::new().shards(shards).lines((shards / 16).max(1)).build())
+                .collect(),
             at: AtomicUsize::new(0),
             enough: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),

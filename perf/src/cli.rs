@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) floors: Vec<&'static Floor>,
     /// The sharded queue with these numbers of shards too.
     pub(crate) shards: Vec<usize>,
+    /// The same of lines.
+    pub(crate) lines: Vec<usize>,
     pub(crate) references: Vec<String>,
     pub(crate) known: Vec<usize>,
     pub(crate) threads: Vec<(usize, usize)>,
@@ -135,6 +137,7 @@ fn compare(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
         peers: peers::ALL.iter().collect(),
         floors: floors::ALL.iter().collect(),
         shards: Vec::new(),
+        lines: Vec::new(),
         references: Vec::new(),
         known: Vec::new(),
         threads: Vec::new(),
@@ -154,6 +157,7 @@ fn compare(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
                 options.peers = rows.iter().filter_map(|row| row.ok()).collect();
                 options.floors = rows.iter().filter_map(|row| row.err()).collect();
             }
+            Long("lines") => options.lines = parser.value()?.parse_with(|text| list(text, lines))?,
             Long("shards") => options.shards = parser.value()?.parse_with(|text| list(text, shards))?,
             Long("reference") => references = Some(parser.value()?.parse_with(|text| list(text, peer))?),
             Long("known") => known = Some(parser.value()?.parse_with(|text| list(text, positive))?),
@@ -410,6 +414,12 @@ fn row(text: &str) -> Result<std::result::Result<&'static Entry, &'static Floor>
 }
 
 /// As the queue takes them.
+fn lines(text: &str) -> Result<usize, String> {
+    let lines = positive(text)?;
+    let is_possible = lines <= 64 && lines.is_power_of_two();
+    if is_possible { Ok(lines) } else { Err(format!("{lines} lines: a power of two up to 64")) }
+}
+
 fn shards(text: &str) -> Result<usize, String> {
     let shards = positive(text)?;
     let is_possible = shards <= 256 && shards.is_power_of_two();

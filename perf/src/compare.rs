@@ -14,7 +14,7 @@ use crate::cli::Options;
 use crate::machine::{Machine, Watch};
 use crate::process::{self, Measured, Result};
 use crate::report::{CaseReport, PeerReport, Report, Row, Void};
-use delta_fifo_perf::workload::{Case, KeySet, Outcome};
+use delta_fifo_perf::workload::{Case, KeySet, Outcome, Parts};
 
 /// No run takes that long without any progress, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ struct Runner {
     id: String,
     about: &'static str,
     run: fn(&Case, &KeySet) -> Outcome,
-    shards: Option<usize>,
+    parts: Parts,
     /// It has one thread, whatever the case says.
     is_floor: bool,
 }
@@ -92,12 +92,18 @@ impl Runner {
 fn runners(options: &Options) -> Vec<Runner> {
     let mut runners = Vec::new();
     for peer in &options.peers {
-        let mut add = |id, shards| {
-            runners.push(Runner { id, about: peer.about, run: peer.run, shards, is_floor: false });
+        let mut add = |id, parts| {
+            runners.push(Runner { id, about: peer.about, run: peer.run, parts, is_floor: false });
         };
-        add(peer.id.into(), None);
+        add(peer.id.into(), Parts::default());
         if peer.id == bars::PEER {
-            options.shards.iter().for_each(|&shards| add(format!("{}/{shards}", peer.id), Some(shards)));
+            for &shards in &options.shards {
+                add(format!("{}/{shards}", peer.id), Parts { shards: Some(shards), lines: None });
+            }
+            for &lines in &options.lines {
+                // As many shards as the most lines, so that it is the lines that differ.
+                add(format!("{} in {lines}", peer.id), Parts { shards: Some(64), lines: Some(lines) });
+            }
         }
     }
     let floors = options.floors.iter();
@@ -105,7 +111,7 @@ fn runners(options: &Options) -> Vec<Runner> {
         id: floor.id.into(),
         about: floor.about,
         run: floor.run,
-        shards: None,
+        parts: Parts::default(),
         is_floor: true,
     }));
     runners
@@ -138,7 +144,7 @@ impl Comparison<'_> {
                         batch,
                         changes: *changes,
                         patience: PATIENCE,
-                        shards: None,
+                        parts: Parts::default(),
                     })
                     .collect();
                 reports.extend(self.measure(&cases, &keys));
@@ -161,7 +167,7 @@ impl Comparison<'_> {
             for &(case, number) in &order {
                 let runner = &self.runners[number];
                 self.announce(&cases[case], keys, &runner.id);
-                let outcome = (runner.run)(&Case { shards: runner.shards, ..cases[case].clone() }, keys);
+                let outcome = (runner.run)(&Case { parts: runner.parts, ..cases[case].clone() }, keys);
                 let valid = outcome.violations.is_empty();
                 times[case][number].push(valid.then(|| outcome.ns_per_change()));
                 if !valid {
@@ -248,6 +254,7 @@ mod tests {
             peers,
             floors: Vec::new(),
             shards: Vec::new(),
+            lines: Vec::new(),
             known: vec![200],
             threads: vec![(1, 1)],
             batches: vec![1, 8],

@@ -26,7 +26,8 @@
 //!   that is Linking, and returns on the strength of it, does so too, and then marks it Queued, so that nobody has to who comes later. So
 //!   when a call that appended has returned, a handle of the current generation is in its line, and its wake-up has been seen to.
 //!   A handle is valid while the generation is the same and the entry is Linking or Queued; others are thrown away. There are
-//!   two of one generation only where somebody helped. (Who brings it there does not mark it: mostly the key is leased next, and its
+//!   two of one generation only where somebody helped, or where the key has moved on from the background line: then who moved it marks it,
+//!   as from there on the handle in the background is none. (Who brings it there does not mark it: mostly the key is leased next, and its
 //!   line would go to and fro between two processors.)
 //! - **E5, generation.** It rises whenever an entry comes to Linking or is recycled, but for a move from the background
 //!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^27. Who stands between two steps

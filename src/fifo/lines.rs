@@ -1,12 +1,22 @@
 //! The lines in which keys stand: the first, the background line, and keys that were given back by a pop that came to
 //! nothing. What stands in them are handles; whether one is still good is said by the entry's word.
 
+use std::cell::Cell;
+
+use smallvec::SmallVec;
+
 use crate::key_queue::{FEW, Handle, KeyQueue};
+use crate::owner;
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{CachePadded, pause_point, planted};
+use crate::sync::{CachePadded, pause_point, planted, thread_local};
 
 use super::word::GENERATION_BITS;
+
+thread_local! {
+    /// Which line is the next one's turn. Threads begin at different ones.
+    static TURN: Cell<usize> = Cell::new(owner::current_thread() as usize);
+}
 
 /// Bits of a handle: shard, entry, generation.
 pub(super) const SHARD_BITS: u32 = 8;
@@ -55,6 +65,8 @@ const BACKGROUND_TURN: usize = 16;
 
 pub(super) struct Lines {
     first: KeyQueue,
+    /// More of its kind, where keys may overtake each other: one less than a power of two.
+    others: Box<[KeyQueue]>,
     background: Option<Background>,
     /// Keys of pops that panicked: they keep their place, before all others. Rare, so a line of its own is asked only
     /// if this says that there is something in it.
@@ -71,9 +83,12 @@ struct Background {
 }
 
 impl Lines {
-    pub(super) fn new(background: bool) -> Self {
+    /// `first`: how many lines there are in place of the first, a power of two.
+    pub(super) fn new(first: usize, background: bool) -> Self {
+        debug_assert!(first.is_power_of_two(), "a mask chooses the line");
         Lines {
             first: KeyQueue::new(),
+            others: (1..first).map(|_| KeyQueue::new()).collect(),
             background: background.then(|| Background {
                 line: KeyQueue::new(),
                 since: CachePadded::new(AtomicUsize::new(0)),
@@ -89,14 +104,37 @@ impl Lines {
     pub(super) fn push(&self, at: At, background: bool) {
         let line = match &self.background {
             Some(second) if background => &second.line,
-            _ => &self.first,
+            _ => self.line(at.shard),
         };
         line.push(at.handle());
     }
 
     /// At the tail of the first line, in this order.
     pub(super) fn push_all(&self, handles: &[Handle]) {
-        self.first.push_batch(handles);
+        if self.others.is_empty() {
+            return self.first.push_batch(handles);
+        }
+        for number in 0..=self.others.len() {
+            let of_it = |handle: &&Handle| At::of(**handle).shard & self.others.len() == number;
+            let handles: SmallVec<[Handle; 32]> = handles.iter().filter(of_it).copied().collect();
+            self.line(number).push_batch(&handles);
+        }
+    }
+
+    /// The line of a shard's keys, by the shard's number or any that is as much as that.
+    #[inline(always)]
+    fn line(&self, shard: usize) -> &KeyQueue {
+        (shard & self.others.len()).checked_sub(1).map_or(&self.first, |number| &self.others[number])
+    }
+
+    /// All of them, beginning with another one each time, so that none is left out.
+    fn by_turns(&self) -> impl Iterator<Item = &KeyQueue> {
+        let turn = TURN.with(|turn| turn.replace(turn.get().wrapping_add(1)));
+        (0..=self.others.len()).map(move |ahead| self.line(turn.wrapping_add(ahead)))
+    }
+
+    fn pop_first(&self) -> Option<Handle> {
+        if self.others.is_empty() { self.first.pop() } else { self.by_turns().find_map(KeyQueue::pop) }
     }
 
     /// Before all others.
@@ -118,7 +156,8 @@ impl Lines {
     #[inline(always)]
     pub(super) fn pop_and_glance<const AHEAD: usize>(&self, ahead: [u64; AHEAD]) -> Option<Popped<AHEAD>> {
         // Relaxed: as above.
-        if self.front_len.load(Ordering::Relaxed) == 0 && self.background.is_none() {
+        let plain = self.background.is_none() && self.others.is_empty();
+        if self.front_len.load(Ordering::Relaxed) == 0 && plain {
             let (handle, ahead) = self.first.pop_and_glance(ahead)?;
             return Some(Popped { at: At::of(handle), from_background: false, ahead });
         }
@@ -135,15 +174,15 @@ impl Lines {
             }
         }
         match &self.background {
-            None => self.first.pop().map(|handle| (At::of(handle), false)),
-            Some(second) => second.pop(&self.first),
+            None => self.pop_first().map(|handle| (At::of(handle), false)),
+            Some(second) => second.pop(|| self.pop_first()),
         }
     }
 
-    /// A handle of the background line was stale: its turn has not been yet.
-    pub(super) fn was_stale(&self) {
+    /// A handle that was popped was stale: its turn has not been yet.
+    pub(super) fn was_stale(&self, from_background: bool) {
         if let Some(second) = &self.background {
-            second.was_stale();
+            second.was_stale(from_background);
         }
     }
 
@@ -152,19 +191,21 @@ impl Lines {
     pub(super) fn pop_all(&self, max: usize, into: &mut Vec<Handle>) -> bool {
         // Relaxed: as in `push_front`.
         let plain = self.background.is_none() && self.front_len.load(Ordering::Relaxed) == 0;
-        if plain {
+        if plain && self.others.is_empty() {
             self.first.pop_batch(max, into);
+        } else if plain {
+            self.by_turns().for_each(|line| _ = line.pop_batch(max - into.len(), into));
         }
         plain
     }
 }
 
 impl Background {
-    fn pop(&self, first: &KeyQueue) -> Option<(At, bool)> {
+    fn pop(&self, first: impl Fn() -> Option<Handle>) -> Option<(At, bool)> {
         // Relaxed, all: only the count matters, and two pops that read the same take two turns for one.
         let since = self.since.load(Ordering::Relaxed);
         let starved = planted("the background has no turn");
-        let from_first = if since < BACKGROUND_TURN - 1 || starved { first.pop() } else { None };
+        let from_first = if since < BACKGROUND_TURN - 1 || starved { first() } else { None };
         if from_first.is_some() {
             self.since.store(since + 1, Ordering::Relaxed);
             return from_first.map(|handle| (At::of(handle), false));
@@ -176,11 +217,15 @@ impl Background {
             self.since.store(0, Ordering::Relaxed);
             return Some((At::of(handle), true));
         }
-        first.pop().map(|handle| (At::of(handle), false))
+        first().map(|handle| (At::of(handle), false))
     }
 
-    fn was_stale(&self) {
-        // Relaxed: as above.
-        self.since.store(self.before.load(Ordering::Relaxed), Ordering::Relaxed);
+    fn was_stale(&self, from_background: bool) {
+        // Relaxed, all: as above.
+        let since = match from_background {
+            true => self.before.load(Ordering::Relaxed),
+            false => self.since.load(Ordering::Relaxed).saturating_sub(1),
+        };
+        self.since.store(since, Ordering::Relaxed);
     }
 }

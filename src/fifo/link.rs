@@ -17,14 +17,15 @@ use super::word::{State, Then, Word};
 pub(super) struct ToLink {
     pub(super) at: At,
     pub(super) background: bool,
-    /// Somebody else owes it, too, who may be stopped: so nobody has to help again who comes after this.
-    pub(super) helps: bool,
+    /// It is marked then. Somebody else owes it, too, who may be stopped: so nobody has to help again who comes after this. Or it has
+    /// moved on from the background line, whose handle is good until that is said.
+    pub(super) marks: bool,
 }
 
 impl ToLink {
     pub(super) fn new(shard: usize, index: Index, word: Word) -> Self {
         let at = At { shard, index, generation: word.generation() };
-        ToLink { at, background: word.is_background(), helps: false }
+        ToLink { at, background: word.is_background(), marks: false }
     }
 }
 
@@ -43,6 +44,9 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         match then {
             Then::Nothing => return None,
             Then::Link if before.state() == State::Linking => return self.help(shard, index, after),
+            Then::Link if before.state() == State::Queued => {
+                return Some(ToLink { marks: true, ..ToLink::new(shard, index, after) });
+            }
             Then::Link => {}
             Then::Undelay if planted("a key that is pending stays delayed") => {}
             Then::Undelay => {
@@ -56,7 +60,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     /// Whoever meets a key that is not in line yet helps (E4): no call returns on the strength of it before it is there.
     pub(super) fn help(&self, shard: usize, index: Index, word: Word) -> Option<ToLink> {
         let owed = word.state() == State::Linking && !planted("no help for a half-linked key");
-        owed.then(|| ToLink { helps: true, ..ToLink::new(shard, index, word) })
+        owed.then(|| ToLink { marks: true, ..ToLink::new(shard, index, word) })
     }
 
     /// Puts a key in line that is Linking (E4).
@@ -70,14 +74,14 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     pub(super) fn put_in_line(&self, link: ToLink, guard: &Guard) {
         pause_point("link: owed");
         self.lines.push(link.at, link.background);
-        if link.helps && planted("marked before the wake") {
+        if link.marks && planted("marked before the wake") {
             self.mark_queued(link, guard);
         }
         pause_point("link: in line");
         if !planted("a change wakes nobody") {
             self.wake_consumers(1);
         }
-        if link.helps {
+        if link.marks {
             pause_point("link: woken");
             self.mark_queued(link, guard);
         }
@@ -99,7 +103,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
             self.lines.push(link.at, true);
         }
         self.wake_consumers(if planted("a batch wakes one") { 1 } else { links.len() });
-        for link in links.iter().filter(|link| link.helps) {
+        for link in links.iter().filter(|link| link.marks) {
             self.mark_queued(*link, guard);
         }
     }

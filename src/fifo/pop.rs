@@ -214,9 +214,7 @@ where
             let (at, from_background) = popping.next(wanted)?;
             pause_point("pop: out of the line");
             let Some(taken) = self.lease(at, from_background, pin) else {
-                if from_background {
-                    self.lines.was_stale();
-                }
+                self.lines.was_stale(from_background);
                 continue;
             };
             let held = match self.known {

@@ -89,7 +89,7 @@ pub(crate) fn queue<F: Family>() -> Queue<F> {
 
 /// The builder with this many key queues, for the queues that have more than one.
 pub(crate) fn with_shards<K: Hash + Eq, V>(builder: Builder<K, V>, shards: usize) -> Builder<K, V> {
-    builder.shards(shards)
+    builder.shards(shards).lines((shards / 16).max(1))
 }
 
 /// `key("a")`.

@@ -50,7 +50,7 @@ fn scene<F: Family>(count: &Count, variant: usize) -> [Ends; 7] {
             Box::pin(async move { drop(owner.leases_owned().next().await) })
         }
         #[cfg(not(feature = "async"))]
-        _ => Box::pin(async move { drop(owner.pop_batch_async(2).await.map(drop)) }),
+        _ => Box::pin(async move { _ = owner.pop_batch_async(2).await.map(drop) }),
     };
     assert!(poll(waiter.as_mut(), Waker::noop()).is_pending());
     // It is woken for what the list brings in line, and does not look.

@@ -3,7 +3,7 @@
 use crate::figures::Better;
 use crate::stats::Estimate;
 
-use super::input::Measured;
+use super::input::{Measured, PARTS};
 use super::model::{self, Case, Part, Topic, is_rival, times};
 use super::scale::Scale;
 use super::text;
@@ -137,7 +137,8 @@ fn is_axis(topic: &Topic<'_>, key: &str) -> bool {
     let is_number = values.iter().all(|value| number(value).is_some_and(|number| number > 0.0));
     match key {
         "threads" => true,
-        "known" | "keys" | "shards" => is_number,
+        "known" | "keys" => is_number,
+        _ if PARTS.contains(&key) => is_number,
         _ => is_number && values.len() > 2,
     }
 }
@@ -230,10 +231,12 @@ fn lines<'t>(
     let mut charts = Vec::new();
     for part in &topic.parts {
         let mut facets: Vec<(String, Vec<&Case<'_>>)> = Vec::new();
-        // Where only some cases name a number of shards, these show what shards do, and nothing else.
-        let of_shards = |case: &&Case<'_>| case.key.contains_key("shards");
-        let are_extra = !without.contains(&"shards") && !part.cases.iter().all(|case| of_shards(&case));
-        for case in part.cases.iter().filter(|case| !are_extra || !of_shards(case)) {
+        // Where only some cases name a number of parts, these show what parts do, and nothing else.
+        let of_parts = |case: &&Case<'_>| {
+            PARTS.iter().any(|parts| !without.contains(parts) && case.key.contains_key(*parts))
+        };
+        let are_extra = !part.cases.iter().all(|case| of_parts(&case));
+        for case in part.cases.iter().filter(|case| !are_extra || !of_parts(case)) {
             let name = topic.name(case, without);
             match facets.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, cases)) => cases.push(case),
@@ -309,7 +312,7 @@ fn against(topic: &Topic<'_>, key: &str) -> Group {
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         points
     });
-    let title = if key == "shards" { "Scaling with shards".into() } else { title };
+    let title = if PARTS.contains(&key) { format!("Scaling with {key}") } else { title };
     Group { title, shows_values: true, series: series(topic), charts }
 }
 

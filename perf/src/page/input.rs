@@ -29,6 +29,9 @@ pub(crate) struct Run {
 }
 
 /// A figure with what its blocks say together, which is worth finding out once.
+/// Into what the subject may be divided.
+pub(crate) const PARTS: [&str; 2] = ["shards", "lines"];
+
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) figure: Figure,
@@ -38,11 +41,13 @@ pub(crate) struct Measured {
 
 impl Measured {
     fn of(mut figure: Figure) -> Self {
-        // `sharded/16` is the subject with so many shards, and not a rival of it.
-        let shards = figure.peer.strip_prefix(PEER).and_then(|rest| rest.strip_prefix('/'));
-        if let Some(shards) = shards.map(str::to_owned) {
-            figure.case.insert("shards".into(), shards);
-            figure.peer = PEER.into();
+        // `sharded/16` is the subject with so many shards, `sharded in 4` in so many lines: neither is a rival of it.
+        for (parts, mark) in PARTS.into_iter().zip(["/", " in "]) {
+            let number = figure.peer.strip_prefix(PEER).and_then(|rest| rest.strip_prefix(mark));
+            if let Some(number) = number.map(str::to_owned) {
+                figure.case.insert(parts.into(), number);
+                figure.peer = PEER.into();
+            }
         }
         let sound: Vec<f64> = figure.by_block.iter().copied().flatten().collect();
         Self { estimate: Estimate::of(&sound), figure }

@@ -26,7 +26,7 @@ use delta_fifo::baseline::MutexDeltaFifo;
 use crate::workload::growth::{self, Growth};
 use crate::workload::memory::{self, Counted, Memory, Shape};
 use crate::workload::paced::{self, Calls, Pace};
-use crate::workload::{Case, Key, KeySet, Object, Outcome, windowed};
+use crate::workload::{Case, Key, KeySet, Object, Outcome, Parts, windowed};
 
 pub use known::Known;
 pub use papaya::Papaya;
@@ -112,13 +112,12 @@ pub struct Settings {
 pub struct Setup {
     /// So many will be known.
     pub keys: usize,
-    /// Of a queue that has them; `None`: as many as it thinks best.
-    pub shards: Option<usize>,
+    pub parts: Parts,
 }
 
 impl Setup {
     pub fn of(keys: &KeySet) -> Self {
-        Self { keys: keys.len(), shards: None }
+        Self { keys: keys.len(), parts: Parts::default() }
     }
 }
 
@@ -200,7 +199,7 @@ impl Entry {
             about,
             gathers: P::GATHERS,
             run: |case, keys| {
-                windowed::run(&P::set_up(&Setup { shards: case.shards, ..Setup::of(keys) }), case, keys)
+                windowed::run(&P::set_up(&Setup { parts: case.parts, ..Setup::of(keys) }), case, keys)
             },
             paced: |pace, keys| paced::run(&P::set_up(&Setup::of(keys)), pace, keys),
             // Not told how many: the tables are to grow.

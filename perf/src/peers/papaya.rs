@@ -138,7 +138,7 @@ impl Peer for Papaya {
     type Scratch = ();
 
     fn new() -> Self {
-        Self::set_up(&Setup { keys: 0, shards: None })
+        Self::set_up(&Setup { keys: 0, parts: crate::workload::Parts::default() })
     }
 
     fn set_up(setup: &Setup) -> Self {

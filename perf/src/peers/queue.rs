@@ -58,8 +58,14 @@ where
     }
 
     fn set_up(setup: &Setup) -> Self {
-        let builder = Builder::with_hasher(Hashing::default());
-        Self(setup.shards.into_iter().fold(builder, Builder::shards).build())
+        let mut builder = Builder::with_hasher(Hashing::default());
+        if let Some(shards) = setup.parts.shards {
+            builder = builder.shards(shards);
+        }
+        if let Some(lines) = setup.parts.lines {
+            builder = builder.lines(lines);
+        }
+        Self(builder.build())
     }
 
     #[inline]

@@ -101,7 +101,7 @@ mod tests {
             batch: 1,
             changes: 40,
             patience: Duration::from_secs(20),
-            shards: None,
+            parts: crate::workload::Parts::default(),
         };
         let (queue, began) = (Slow::of(Parking::new(), Duration::from_millis(1)), Instant::now());
         let outcome = windowed::run(&queue, &case, &KeySet::new(20, 1));

@@ -210,7 +210,7 @@ fn windowed_runs_are_valid<P: Peer>() {
                 batch,
                 changes: 3_000,
                 patience: Duration::from_secs(20),
-                shards: None,
+                parts: crate::workload::Parts::default(),
             };
             let outcome = windowed::run(&P::new(), &case, &keys);
             assert_eq!(outcome.violations, [""; 0], "({producers},{consumers}), batch {batch}");

@@ -41,6 +41,7 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) keys: u32,
     shards: usize,
+    lines: usize,
     pub(super) latest: bool,
     background: Vec<Background>,
     pub(super) known: Known,
@@ -59,6 +60,7 @@ impl Plan {
     pub(super) fn new(seed: u64, most: Duration) -> Self {
         let random = &mut SmallRng::seed_from_u64(seed);
         let shards = *[1, 2, 16, 64].choose(random).expect("some");
+        let lines = *[1, 1, 4].choose(random).expect("some");
         let both = [Background::Resync, Background::Initial];
         let deletes = random.random_bool(0.8);
         let scopes = deletes && random.random_bool(0.25);
@@ -66,6 +68,7 @@ impl Plan {
             seed,
             keys: *[1, 4, 64, 1_000, 20_000].choose(random).expect("some"),
             shards,
+            lines,
             latest: random.random_bool(0.3),
             background: both.into_iter().filter(|_| random.random_bool(0.25)).collect(),
             known: *[Known::Inside, Known::Inside, Known::Inside, Known::None, Known::Store]
@@ -94,6 +97,7 @@ impl Plan {
         let back = Backoff::custom(|attempts| Duration::from_micros(500) * attempts.min(8));
         let mut builder = Builder::with_hasher(RandomState::new())
             .shards(self.shards)
+            .lines(self.lines)
             .replace_emits(self.emit)
             .on_abandon(self.on_abandon)
             .publish_every(self.publish_every)

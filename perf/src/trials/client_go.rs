@@ -154,8 +154,14 @@ fn describe(case: &Case, setting: &Setting) -> Description {
     let (known, seed, quick) = (case.get("known"), setting.seed, setting.size == Size::Quick);
     let handler = || Duration::from_micros(case.get("handlers sleep, µs"));
     let windowed = |consumers, batch, changes, handler| {
-        let case =
-            workload::Case { producers: 1, consumers, batch, changes, patience: PATIENCE, shards: None };
+        let case = workload::Case {
+            producers: 1,
+            consumers,
+            batch,
+            changes,
+            patience: PATIENCE,
+            parts: workload::Parts::default(),
+        };
         Description::windowed(known, seed, case, handler)
     };
     match Shape::of(case) {

@@ -154,7 +154,7 @@ impl Visit for Saturated<'_> {
             batch: 1,
             changes,
             patience: Duration::from_secs(20),
-            shards: None,
+            parts: delta_fifo_perf::workload::Parts::default(),
         };
         let before = Usage::now();
         let outcome = windowed::run(&P::set_up(&Setup::of(keys)), &case, keys);

@@ -78,7 +78,7 @@ mod tests {
             batch: 32,
             changes: 5_000,
             patience: Duration::from_secs(20),
-            shards: None,
+            parts: crate::workload::Parts::default(),
         };
         let pace = Pace {
             consumers: 8,

@@ -126,7 +126,7 @@ mod tests {
             batch: 1,
             changes: 2_500,
             patience: Duration::from_secs(20),
-            shards: None,
+            parts: crate::workload::Parts::default(),
         };
         for floor in &ALL {
             let outcome = (floor.run)(&case, &KeySet::new(300, 1));

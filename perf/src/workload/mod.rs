@@ -130,9 +130,16 @@ pub struct Case {
     /// How long nothing may move before the run counts as stuck.
     #[cfg_attr(feature = "description", serde(with = "description::nanoseconds"))]
     pub patience: Duration,
-    /// Of a queue that has them; `None`: as many as it thinks best. Programs outside have none.
+    /// Programs outside have none.
     #[cfg_attr(feature = "description", serde(skip))]
+    pub parts: Parts,
+}
+
+/// Into what a queue is divided, if it is. `None`: into as many as it thinks best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
     pub shards: Option<usize>,
+    pub lines: Option<usize>,
 }
 
 /// What came out of a run.

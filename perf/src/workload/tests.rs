@@ -7,11 +7,18 @@ use parking_lot::Mutex;
 
 use super::checks::{Checker, Ledger};
 use super::window::DoneCounters;
-use super::{Case, Key, KeySet, Object, Outcome, windowed};
+use super::{Case, Key, KeySet, Object, Outcome, Parts, windowed};
 use crate::peers::{Handler, Kind, Lists, Parking, Peer};
 
 fn case(producers: usize, consumers: usize, batch: usize) -> Case {
-    Case { producers, consumers, batch, changes: 4_000, patience: Duration::from_millis(300), shards: None }
+    Case {
+        producers,
+        consumers,
+        batch,
+        changes: 4_000,
+        patience: Duration::from_millis(300),
+        parts: Parts::default(),
+    }
 }
 
 /// What a broken queue does wrong, once.

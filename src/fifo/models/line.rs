@@ -160,7 +160,7 @@ mod bodies {
         let guard = epoch::pin();
         let entry = queue.core.shards[0].find_entry(queue.hash(&1), &1, &guard)?;
         let link = ToLink::new(0, entry.index(), entry.word());
-        (entry.word().state() == State::Linking).then_some(ToLink { helps: true, ..link })
+        (entry.word().state() == State::Linking).then_some(ToLink { marks: true, ..link })
     }
 
     /// The first half of the end of a lease, which stops there.
