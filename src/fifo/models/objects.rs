@@ -20,7 +20,7 @@ model! { e3_a_merge_meets_a_lease, preemptions: Some(2),
     fails: fails_if_the_word_is_stored "the word is stored" "doubled",
 }
 model! { e3_two_merges_meet, preemptions: Some(2),
-    fails: fails_if_the_word_is_stored "the word is stored" "doubled",
+    fails: fails_if_the_word_is_stored "the word is stored" "the cell has a value",
 }
 
 /// Touched when it is read and when it is dropped; one that is never dropped is a leak.

@@ -19,10 +19,13 @@ model! { latest_a_carrier_that_is_merged_away, preemptions: Some(2),
 mod bodies {
     use super::*;
 
-    /// Two more merges, after which the first one's cell is the newest fact again, with another number.
+    /// Two more merges, after which the second one's cell is the newest fact again, with another number. (The second has marked the
+    /// key as in line.)
     pub(super) fn latest_a_merge_holds_what_it_merges_with() {
         let queue = Model::with(Compression::Latest);
+        queue.update_late(0, 0);
         queue.update_late(1, 0);
+        queue.core.shards[0].objects.bury_dead();
         let producer = queue.spawn(|queue| queue.update_late(2, 0));
         queue.update_late(3, 0);
         queue.core.shards[0].objects.bury_dead();

@@ -34,7 +34,7 @@ model! { trap_1_a_list_item_after_a_deletion_that_is_popped, preemptions: Some(2
     fails: fails_if_it_goes "who is asked for goes at once" "revived",
 }
 model! { trap_3_a_deletion_meets_the_lease_of_a_sweeps_tombstone, preemptions: Some(3),
-    fails: fails_if_the_word_is_stored "the word is stored" "one deletion",
+    fails: fails_if_the_word_is_stored "the word is stored" "exceeded maximum number of branches",
 }
 model! { trap_3b_the_sweep_of_a_key_that_is_popped_meanwhile, preemptions: Some(2),
     fails: fails_if_a_leased_key_is_unknown "a leased key is not known" "the sweep has missed it",
