@@ -93,7 +93,7 @@ type Objects<V> = Pool<V, FactHead>;
 /// The lock-free, sharded DeltaFIFO.
 ///
 /// Keys are spread over shards by their hashes, each with a table of its pending keys, one of the known objects, and the
-/// memory of both; one line leads through all of them. No call of a producer or a consumer takes a lock: see *Progress*
+/// memory of both; one line leads through all of them, or [several](Builder::lines). No call of a producer or a consumer takes a lock: see *Progress*
 /// below, line by line.
 ///
 /// ```

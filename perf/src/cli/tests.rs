@@ -24,7 +24,7 @@ fn quick_leaves_the_last_word_to_the_others() {
     let options =
         options("compare --blocks 7 --quick --peers b1,B3 --reference B1 --threads 1x1,4x4").unwrap();
     assert_eq!(options.blocks, 7);
-    assert_eq!(options.changes, 60_000);
+    assert_eq!(options.changes, 30_000);
     assert_eq!(options.peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), ["B1", "B3"]);
     assert_eq!(options.references, ["B1"]);
     assert_eq!(options.threads, [(1, 1), (4, 4)]);

@@ -61,7 +61,12 @@ fn prepare(case: &Case, setting: &Setting) -> Box<dyn Runs> {
         Size::Normal => 200,
         Size::Full => 1_000,
     });
-    let hot = Hot { producers: case.get("producers"), time, latest: case.text("compression") == "latest" };
+    let hot = Hot {
+        producers: case.get("producers"),
+        time,
+        least: 0,
+        latest: case.text("compression") == "latest",
+    };
     Box::new(move |row: &str| peers::visit(row, Run(hot)).unwrap_or_else(|| bare(hot)))
 }
 

@@ -56,6 +56,7 @@ fn prepare(case: &Case, setting: &Setting) -> Box<dyn Runs> {
         (Size::Full, true) => 600.0,
     };
     let churn = Churn {
+        least: 0,
         living: case.get("living keys"),
         time: Duration::from_secs_f64(seconds),
         patience: Duration::from_secs(20),

@@ -28,6 +28,8 @@ pub struct Churn {
     pub living: u64,
     /// How long keys come.
     pub time: Duration,
+    /// And at least so many changes are made, however long that takes.
+    pub least: u64,
     pub patience: Duration,
 }
 
@@ -197,7 +199,7 @@ impl<P: Peer> Run<'_, P> {
             if made.is_multiple_of(CHUNK * CHANGES) {
                 let elapsed = began.elapsed();
                 look(elapsed);
-                if elapsed >= self.churn.time {
+                if elapsed >= self.churn.time && *made >= self.churn.least {
                     steps.end = steps.end.min(steps.step + 1);
                     // Relaxed: who is handed a change that follows from it has it from us, through the queue.
                     self.end.store(steps.end, Ordering::Relaxed);
@@ -244,8 +246,12 @@ mod tests {
     use super::*;
     use crate::peers::{Baseline, Parking, Sharded, ShardedMutex};
 
-    const SHORT: Churn =
-        Churn { living: 100, time: Duration::from_millis(20), patience: Duration::from_millis(300) };
+    const SHORT: Churn = Churn {
+        living: 100,
+        time: Duration::from_millis(20),
+        least: 0,
+        patience: Duration::from_millis(300),
+    };
 
     #[test]
     fn every_key_changes_five_times() {
@@ -281,7 +287,7 @@ mod tests {
     #[test]
     fn broken_queues_are_found_out() {
         // They are so at change 1,500.
-        let churn = Churn { time: Duration::from_millis(200), ..SHORT };
+        let churn = Churn { least: 3_000, ..SHORT };
         for (fault, by) in [
             (Fault::LosesAChange, "instead of change"),
             (Fault::DeliversAChangeTwice, "instead of change"),

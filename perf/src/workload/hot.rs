@@ -17,6 +17,8 @@ use crate::peers::{Handler, Kind, Peer};
 pub struct Hot {
     pub producers: usize,
     pub time: Duration,
+    /// And each producer makes at least so many changes, however long that takes.
+    pub least: u64,
     /// The queue merges what is pending.
     pub latest: bool,
 }
@@ -53,7 +55,7 @@ pub fn run<P: Peer>(peer: &P, hot: Hot) -> Heat {
         let update = |producer: usize, number| {
             peer.update(key.clone(), Object::new(producer as u32, 0, number));
         };
-        let (made, began, ended) = threads(hot.producers, hot.time, update);
+        let (made, began, ended) = threads(hot, update);
         peer.close();
         let handled = consumer.join().expect("no panic");
         (made, ended - began, handled - began)
@@ -68,7 +70,7 @@ pub fn run<P: Peer>(peer: &P, hot: Hot) -> Heat {
 pub fn bare(hot: Hot) -> (u64, Duration) {
     let word = CachePadded::new(AtomicU64::new(0));
     // Relaxed: nothing but the exchange of the line is looked for.
-    let (made, began, ended) = threads(hot.producers, hot.time, |_, _| {
+    let (made, began, ended) = threads(hot, |_, _| {
         word.fetch_add(1, Ordering::Relaxed);
     });
     assert_eq!(word.load(Ordering::Relaxed), made.iter().sum::<u64>());
@@ -76,7 +78,8 @@ pub fn bare(hot: Hot) -> (u64, Duration) {
 }
 
 /// How often each of so many threads could do it until the time was up, and when the first began and the last ended.
-fn threads(count: usize, time: Duration, work: impl Fn(usize, u64) + Sync) -> (Vec<u64>, Instant, Instant) {
+fn threads(hot: Hot, work: impl Fn(usize, u64) + Sync) -> (Vec<u64>, Instant, Instant) {
+    let Hot { producers: count, time, least, .. } = hot;
     let begin = Barrier::new(count + 1);
     let stop = CachePadded::new(AtomicBool::new(false));
     thread::scope(|scope| {
@@ -87,7 +90,7 @@ fn threads(count: usize, time: Duration, work: impl Fn(usize, u64) + Sync) -> (V
                     begin.wait();
                     let (began, mut made) = (Instant::now(), 0);
                     // Relaxed: nothing is published with it.
-                    while !stop.load(Ordering::Relaxed) {
+                    while made < least || !stop.load(Ordering::Relaxed) {
                         made += 1;
                         work(number, made);
                     }
@@ -177,7 +180,7 @@ mod tests {
     use super::*;
     use crate::peers::{Baseline, Parking, Settings, Sharded, ShardedMutex};
 
-    const SHORT: Hot = Hot { producers: 2, time: Duration::from_millis(20), latest: false };
+    const SHORT: Hot = Hot { producers: 2, time: Duration::from_millis(20), least: 0, latest: false };
 
     fn check<P: Peer>() {
         for producers in [1, 3] {
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn broken_queues_are_found_out() {
         // They are so at the change, or the pop, number 1,500.
-        let hot = Hot { producers: 1, time: Duration::from_millis(100), latest: false };
+        let hot = Hot { producers: 1, least: 3_000, ..SHORT };
         for (fault, by) in [
             (Fault::LosesAChange, "offered"),
             (Fault::DeliversAChangeTwice, "follows"),
