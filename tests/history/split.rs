@@ -12,6 +12,9 @@
 //! - `replace` begins, places its items one by one, each of which enters the line before the next one is placed,
 //!   sweeps each key in any order, and ends. `resync` looks at each key, in any order.
 //! - A change that overlaps the beginning of a replace says whether it is older before it is appended.
+//! - A pop that finds nothing while another pop has begun and not returned says nothing of the line: that one may have a key's handle in
+//!   its hands, and the key is then leased by a third, by a second handle that somebody has put in line to help (E4 in
+//!   `src/fifo/entry.rs`). So the key was in line, and nowhere to be found.
 //! - The keys of a batch leave the line one by one, in this order; and become known so, on the mutex queue too.
 
 use super::calls::{Answer, Call, History, Seen};
@@ -75,9 +78,19 @@ impl Split<'_> {
     }
 
     fn overlaps_a_beginning(&self, call: usize) -> bool {
+        self.overlaps(call, |other| matches!(other, Call::Begin | Call::Replace(_)))
+    }
+
+    /// Another one.
+    fn overlaps_a_pop(&self, call: usize) -> bool {
+        self.overlaps(call, |other| matches!(other, Call::Pop | Call::PopBatch(_)))
+    }
+
+    fn overlaps(&self, call: usize, is_such: impl Fn(&Call) -> bool) -> bool {
         let own = &self.history[call];
-        self.history.iter().any(|other| {
-            matches!(other.call, Call::Begin | Call::Replace(_))
+        self.history.iter().enumerate().any(|(number, other)| {
+            number != call
+                && is_such(&other.call)
                 && own.returned.is_none_or(|returned| other.called < returned)
                 && other.returned.is_none_or(|returned| own.called < returned)
         })
@@ -246,7 +259,8 @@ impl Steps<'_> {
         for seen in leased {
             last = self.pop_one(seen, last).or(last);
         }
-        if leased.len() < max && self.split.view == View::Line {
+        let is_sure = self.split.joint || !self.split.overlaps_a_pop(self.call);
+        if leased.len() < max && self.split.view == View::Line && is_sure {
             self.then(Step::TakeNothing, &Vec::from_iter(last));
         }
     }
