@@ -24,7 +24,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     #[inline(always)]
     pub(super) fn promote_lazily(&self, pin: &mut LazyPin) {
         if self.delays.is_any() {
-            self.promote(pin.guard());
+            self.promote_due(pin.guard());
         }
     }
 

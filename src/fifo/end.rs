@@ -51,7 +51,8 @@ where
         let shard = self.shard_of_lease(&held);
         drop(match how {
             How::Finish => self.finish(held),
-            how => self.end_otherwise(held, how),
+            How::GiveUp => self.finish_given_up(held),
+            How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
         });
         shard.tidy();
         self.core.sweep_if_due();
@@ -93,18 +94,12 @@ where
     }
 
     #[cold]
-    fn end_otherwise(&self, held: Held<K, V>, how: How) -> Rest<V> {
-        match how {
-            How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
-            How::Finish => self.finish(held),
-            How::GiveUp => {
-                // Shared, since a lease that has ended lends its key no more.
-                let (key, attempts) = (held.key.clone(), held.attempts);
-                let rest = self.finish(held);
-                self.report(&ErrorEvent::GaveUp { key: &key, attempts });
-                rest
-            }
-        }
+    fn finish_given_up(&self, held: Held<K, V>) -> Rest<V> {
+        // Shared, since a lease that has ended lends its key no more.
+        let (key, attempts) = (held.key.clone(), held.attempts);
+        let rest = self.finish(held);
+        self.report(&ErrorEvent::GaveUp { key: &key, attempts });
+        rest
     }
 }
 
@@ -225,6 +220,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
     }
 
     /// Ends a lease whose deltas come back: at `until`, or at once.
+    #[cold]
     fn give_back(&self, held: Held<K, V>, until: Option<Instant>, guard: &Guard) -> Rest<V> {
         if self.core.closing.is_discarding() {
             return self.throw_away(held);
