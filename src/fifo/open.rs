@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 use std::mem::ManuallyDrop;
 
 use crate::builder::Known;
-use crate::delta::{DeltaList, Object, RawDelta, RawKind};
+use crate::delta::{Compression, DeltaList, Object, RawDelta, RawKind};
 use crate::resolve::{Before, known_after, resolve, settle_first};
 use crate::slab::Index;
 use crate::sync::atomic::Ordering;
@@ -110,7 +110,9 @@ where
             Ok(Lone { delta, number, index }) => {
                 let late = planted("a change has the number of its lease");
                 let number = if late { 2 * self.core.replaces.newest() + 1 } else { number };
-                if let Some(delta) = settle_first(delta, before) {
+                if delta.kind == RawKind::Deleted && self.voids_deletions(before) {
+                    garbage.deltas.push(delta);
+                } else if let Some(delta) = settle_first(delta, before) {
                     held.deltas.push(delta);
                 }
                 let judged = entry.judged(&mut held.tenure, |judged| *judged);
@@ -138,7 +140,8 @@ where
         let judged = entry.judged(&mut held.tenure, |judged| *judged);
         let (shown, facts, is_fresh) = take_over(held, given_back, facts.into_facts(&shard.objects));
         let judge_by = if planted("a lease judges nothing") { 0 } else { judged };
-        let (facts, settled) = judge(facts, judge_by, &mut held.debts, &mut garbage.deltas);
+        let voids = shown.is_empty() && self.voids_deletions(before);
+        let (facts, settled) = judge(facts, judge_by, voids, &mut held.debts, &mut garbage.deltas);
         let resolved = match !shown.is_empty() && planted("what came back comes last") {
             true => resolve(before, facts, shown, self.compression),
             false => resolve(before, shown, facts, self.compression),
@@ -160,6 +163,17 @@ where
             self.correct(held, Newest::of(exists));
         }
         Came { is_fresh, lone: None }
+    }
+
+    /// Whether a deletion that is the first fact of a lease has nothing to delete. A producer lets one in on the strength of an item of a
+    /// list that is pending or being resolved; and that may turn out to be older than what was leased before it. (Under
+    /// `Compression::Latest` a deletion may stand for the object that it replaced.)
+    #[inline(always)]
+    fn voids_deletions<O>(&self, before: &Before<O>) -> bool {
+        matches!(before, Before::Absent)
+            && self.keeps_known()
+            && self.compression == Compression::Deletions
+            && !planted("a deletion of nothing is handed out")
     }
 
     /// A lease of what was taken, with nothing in it yet.
@@ -270,10 +284,12 @@ struct Came {
     lone: Option<Index>,
 }
 
-/// Sorts out what must not come after something newer, and what is owed for. Returns the rest, and the largest number.
+/// Sorts out what must not come after something newer, and what is owed for; where it is `voids_deletions`, a deletion that comes first, too.
+/// Returns the rest, and the largest number.
 fn judge<V>(
     facts: Facts<V>,
     mut settled: u64,
+    voids_deletions: bool,
     debts: &mut Debts,
     void: &mut Vec<RawDelta<Object<V>>>,
 ) -> (DeltaList<Object<V>>, u64) {
@@ -283,9 +299,10 @@ fn judge<V>(
         if fact.debt != 0 {
             debts.add(fact.debt, 1);
         }
-        let superseded = fact.is_superseded(settled);
+        let deletes_nothing = voids_deletions && good.is_empty() && fact.kind == RawKind::Deleted;
+        let is_void = fact.is_superseded(settled) || deletes_nothing;
         settled = settled.max(fact.settled);
-        if superseded { void.push(taken.into_delta()) } else { good.push(taken.into_delta()) }
+        if is_void { void.push(taken.into_delta()) } else { good.push(taken.into_delta()) }
     }
     (good, settled)
 }
