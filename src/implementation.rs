@@ -51,8 +51,7 @@
 //! # Sharded queue: linearization points
 //!
 //! - A change: the compare-and-swap that puts its fact on the word; of a key without an entry, the insertion into the table;
-//!   of one that is merged into the newest fact without a trace, the load that finds this fact still newest after its number
-//!   was raised. A deletion of nothing, or an item that a newer change keeps off: the load of the word that said so, or the
+//!   of one that is merged into the newest fact without a trace, the load that finds this fact still newest. A deletion of nothing, or an item that a newer change keeps off: the load of the word that said so, or the
 //!   search that found no entry.
 //! - A place in line: the fetch-and-add that reserves the cell. The order of the line and the contents of a key are two things.
 //! - A pop: which key, where the line is popped; its contents, the compare-and-swap to Leased; what is known, the swap of
@@ -71,7 +70,6 @@
 //! | compare-and-swap of the word (AcqRel) | load of the word | facts, what was given back, the holder's part, numbers |
 //! | fill of a cell of the line (Release) | pop (Acquire) | that the word has come so far |
 //! | push, then fence, then look for sleepers | register, then fence, then look | one of the two sees the other |
-//! | `raise` of a number, fence, look at the word | lease, fence, read of the numbers | a number that is raised too late is seen to be |
 //! | an entry comes to rest for a replace's sake, fence, open replaces | end of a replace, fence, such entries | one of the two retires it |
 //! | install of a version, fence, current epoch | end of an epoch, fence, reads of versions | the version is of a later epoch, or the snapshot sees it |
 //! | a snapshot's watch is on, then its epoch ends (AcqRel) | the current epoch is read (Acquire), then the watches on those before | that the version before is needed |
@@ -181,6 +179,9 @@
 //!   entries and a rule in every step. A grace period costs producers one load.
 //! - *The number of the newest replace in the word alone* dies with the entry; raised after a lease has begun, it comes too late
 //!   for a replace that looks in between. It is kept beside the word, and raised before.
+//! - *A deletion that is merged into an older one by raising that one's number* spoke before it was decided: if the fact was taken meanwhile the
+//!   number stayed, and an item that had been placed was thrown away by the lease. What is published is not changed; a deletion with a newer number is put on
+//!   top, and merged by the lease. That also took a fence, a number that every lease kept, and eight bytes off every key.
 //! - *A generation beside the word* lets a thread that goes on late mark a key as in line that is not (a test shows it).
 //! - *Marking a key as in line before the wake-up* leaves a sleeper asleep if the thread stops in between.
 //! - *Moving a key to the first line under a new generation* leaves it in no line if the mover stops. Both handles stay good.

@@ -37,7 +37,9 @@ fn number(name: &str, default: usize) -> usize {
 fn make<F: Family>(seed: usize, plan: Plan) -> Made<F> {
     let config = Config { latest: seed % 4 == 3, ..Config::default() };
     let compression = if config.latest { Compression::Latest } else { Compression::Deletions };
-    let builder = Builder::new().on_abandon(config.on_abandon).compression(compression);
+    // A seed says all, also which keys share a bucket.
+    let hasher = ahash::RandomState::with_seeds(seed as u64, 2, 3, 4);
+    let builder = Builder::with_hasher(hasher).on_abandon(config.on_abandon).compression(compression);
     let queue: Queue<F> = with_shards(builder, 1 + seed / 4 % 2).build();
     Made { round: Round::new(queue, plan, seed as u64), config }
 }
@@ -180,7 +182,7 @@ mod inside_shuttle {
             // The search runs in there too.
             let mut config = shuttle::Config::new();
             config.stack_size = 1 << 20;
-            shuttle::Runner::new(RandomScheduler::new(SCHEDULES), config).run(body);
+            shuttle::Runner::new(RandomScheduler::new_from_seed(seed as u64, SCHEDULES), config).run(body);
         }
     }
 

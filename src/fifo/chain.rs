@@ -23,7 +23,6 @@ pub(super) struct Taken<V> {
 /// A fact that says all by itself.
 pub(super) struct Lone<V> {
     pub(super) delta: RawDelta<Object<V>>,
-    pub(super) number: u64,
     pub(super) index: Index,
 }
 
@@ -58,7 +57,7 @@ impl Chain {
     }
 
     /// The fact as a delta, if there is just one, and it stands for itself: an object that a producer has changed or deleted, and no
-    /// replace waits for. With its number, and the index of its cell.
+    /// replace waits for. With the index of its cell.
     #[inline(always)]
     pub(super) fn into_lone<V>(self, objects: &Objects<V>) -> Result<Lone<V>, Self> {
         let Some(index) = self.newest else { return Err(self) };
@@ -66,10 +65,10 @@ impl Chain {
         let cell = unsafe { objects.lend(index) };
         let plain =
             Fact::read_plain(cell.head()).filter(|_| cell.previous().is_none() && cell.value().is_some());
-        let Some((kind, absorbed, number)) = plain else { return Err(self) };
+        let Some((kind, absorbed)) = plain else { return Err(self) };
         // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
         let object = Some(unsafe { cell.adopt() });
-        Ok(Lone { delta: RawDelta { kind, object, absorbed }, number, index })
+        Ok(Lone { delta: RawDelta { kind, object, absorbed }, index })
     }
 
     /// What each of them says, and whether it comes with an object, newest first.

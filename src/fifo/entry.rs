@@ -40,7 +40,7 @@
 //!   Its slot, and its key, change only after a grace period. So whoever met an entry under a guard, or holds its tenure,
 //!   can read its key. Whoever has but a handle looks at the word alone until its exchange of that has won.
 //! - **E7, numbers.** `settled` only rises while the entry lives, and before a lease takes facts while a replace is open, or calls
-//!   of one that a close has cut may be on their way, it is raised to the largest number among them. So whoever reads the newest fact's numbers and `settled`, and then wins a
+//!   of one that a close has cut may be on their way, it is raised to the largest number among them. The numbers of facts do not change once they are published. So whoever reads the newest fact's numbers and `settled`, and then wins a
 //!   compare-and-swap of the word it read, has missed no change. As long as a replace may ask, the entry stays; so if
 //!   there is none, and one is inserted for an item of the list, no change has been missed either. (Traps: the number in the word
 //!   alone wraps; raised after the lease began it comes too late for a replace that looks in between.)
@@ -107,8 +107,6 @@ impl<V> Entry<'_, V> {
 
     /// The cell is a draft: nobody else can reach it. Returns the word that it had in its last life.
     pub(super) fn prepare(&self, since: u64) -> Word {
-        // SAFETY: E6: the cell is a draft, so this thread alone can reach it, and it came by way of who gave it.
-        unsafe { self.head.judged.with_mut(|judged| *judged = 0) };
         let cold = self.cold();
         // Relaxed, all: the insertion into the table publishes them.
         self.parcel.store(0, Ordering::Relaxed);
@@ -143,16 +141,6 @@ impl<V> Entry<'_, V> {
                 since.fetch_max(newest, Ordering::Relaxed);
             }
         }
-    }
-
-    /// The largest number among the facts that were resolved, for the holder to raise (E2).
-    #[inline(always)]
-    pub(super) fn judged<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut u64) -> R) -> R {
-        debug_assert_eq!(self.word().state(), State::Leased);
-        let _ = tenure;
-        // SAFETY: E2: the caller's tenure is of this entry and the only one, and is borrowed as long as `f` runs; the
-        // exchange that gave it came after the one that ended the last.
-        unsafe { self.head.judged.with_mut(f) }
     }
 
     /// Whether the last holder left something to this one.

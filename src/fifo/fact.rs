@@ -3,6 +3,7 @@
 use crate::delta::{Compression, FactHead, RawKind};
 use crate::slab::Index;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::planted;
 
 use super::word::Newest;
 
@@ -12,8 +13,6 @@ pub(super) struct Fact {
     pub(super) kind: RawKind,
     /// A deletion into which live deltas were merged.
     pub(super) absorbed: bool,
-    /// From the list of a replace, or its sweep: void if a newer change was handed out before it.
-    pub(super) listed: bool,
     /// May stand in the background line.
     pub(super) background: bool,
     /// The replace that waits for its completion; 0 if none.
@@ -35,27 +34,18 @@ const KINDS: [RawKind; 7] = [
 ];
 const KIND: u8 = 7;
 const ABSORBED: u8 = 8;
-const LISTED: u8 = 16;
-const BACKGROUND: u8 = 32;
+const BACKGROUND: u8 = 16;
 
 impl Fact {
     /// A change of a producer, made when `newest` was the number of the newest replace.
     #[inline(always)]
     pub(super) fn change(kind: RawKind, newest: u64) -> Self {
-        Fact {
-            kind,
-            absorbed: false,
-            listed: false,
-            background: false,
-            debt: 0,
-            settled: 2 * newest + 1,
-            carrier: None,
-        }
+        Fact { kind, absorbed: false, background: false, debt: 0, settled: 2 * newest + 1, carrier: None }
     }
 
     /// An object of the list of replace `number`, or a tombstone of its sweep.
     pub(super) fn listed(kind: RawKind, number: u64, background: bool) -> Self {
-        Fact { listed: true, background, debt: number, settled: 2 * number, ..Fact::change(kind, number) }
+        Fact { background, debt: number, settled: 2 * number, ..Fact::change(kind, number) }
     }
 
     pub(super) fn resync(background: bool) -> Self {
@@ -67,19 +57,10 @@ impl Fact {
         Newest::of(!self.kind.is_deletion())
     }
 
-    /// Whether something newer, of this number, was handed out before it, so that it must not come after it.
-    pub(super) fn is_superseded(&self, number: u64) -> bool {
-        let limit = if self.kind == RawKind::Tombstone { self.settled } else { self.settled + 1 };
-        self.listed && number >= limit
-    }
-
     #[inline(always)]
     pub(super) fn write(&self, head: &FactHead) {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        let info = self.kind as u8
-            | flag(self.absorbed, ABSORBED)
-            | flag(self.listed, LISTED)
-            | flag(self.background, BACKGROUND);
+        let info = self.kind as u8 | flag(self.absorbed, ABSORBED) | flag(self.background, BACKGROUND);
         // Relaxed, all: the compare-and-swap that publishes the fact publishes its head.
         head.info.store(info, Relaxed);
         head.debt.store(self.debt, Relaxed);
@@ -87,18 +68,18 @@ impl Fact {
         head.carrier.store(self.carrier.map_or(0, Index::get), Relaxed);
     }
 
-    /// Kind, whether it absorbed something, and number of a fact with nothing besides: no replace waits for it, and its object, if it has
+    /// Kind of a fact, and whether it absorbed something, if it is one with nothing besides: no replace waits for it, and its object, if it has
     /// one, is in the same cell. For who has its reference.
     #[inline(always)]
-    pub(super) fn read_plain(head: &FactHead) -> Option<(RawKind, bool, u64)> {
+    pub(super) fn read_plain(head: &FactHead) -> Option<(RawKind, bool)> {
         // Relaxed, all: as in `read`.
         let info = head.info.load(Relaxed);
         let kind = match KINDS[usize::from(info & KIND).min(6)] {
             RawKind::Replaced | RawKind::Sync | RawKind::Tombstone => return None,
             kind => kind,
         };
-        let besides = info & LISTED != 0 || head.debt.load(Relaxed) != 0 || head.carrier.load(Relaxed) != 0;
-        (!besides).then(|| (kind, info & ABSORBED != 0, head.settled.load(Relaxed)))
+        let besides = head.debt.load(Relaxed) != 0 || head.carrier.load(Relaxed) != 0;
+        (!besides).then_some((kind, info & ABSORBED != 0))
     }
 
     /// Right only for who has the fact's reference, or finds afterwards that it is still what it was.
@@ -108,7 +89,6 @@ impl Fact {
         Fact {
             kind: KINDS[(info & KIND).min(6) as usize],
             absorbed: info & ABSORBED != 0,
-            listed: info & LISTED != 0,
             background: info & BACKGROUND != 0,
             debt: head.debt.load(Relaxed),
             settled: head.settled.load(Relaxed),
@@ -123,7 +103,7 @@ impl Fact {
 pub(super) enum Merge {
     /// It is put on top.
     Top,
-    /// It is superfluous: the one that is there says as much. That one's number must be raised to its own.
+    /// It is superfluous: the one that is there says as much.
     Drop,
     /// It takes the place of the newest one.
     Replace(Fact),
@@ -132,7 +112,8 @@ pub(super) enum Merge {
 }
 
 /// How a `new` fact meets the newest one, `last`. Where facts owe different replaces both stay, and are merged when they
-/// are taken: so what a key keeps is bounded by the replaces that somebody waits for.
+/// are taken: so what a key keeps is bounded by the replaces that somebody waits for. So do two deletions with a replace that began between
+/// them: what is published is not changed any more, and an item of that replace must meet the number of the second (E7).
 pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: Compression) -> Merge {
     let (was, is) = (last.kind.is_deletion(), new.kind.is_deletion());
     if last.debt != 0 && new.debt != 0 && last.debt != new.debt {
@@ -141,14 +122,15 @@ pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: 
     let mut joined = Fact {
         debt: last.debt.max(new.debt),
         settled: last.settled.max(new.settled),
-        listed: last.listed && new.listed,
         background: last.background && new.background,
         ..new
     };
     match (was, is) {
         (true, true) if last.kind == RawKind::Deleted && !new.absorbed => {
             // The older one stays, and owes what it owes.
-            if new.debt == 0 || last.debt == new.debt { Merge::Drop } else { Merge::Top }
+            let owes_no_more = new.debt == 0 || last.debt == new.debt;
+            let is_as_old = new.settled <= last.settled || planted("a newer deletion is dropped");
+            if owes_no_more && is_as_old { Merge::Drop } else { Merge::Top }
         }
         (true, true) => {
             joined.absorbed |= last.absorbed;
@@ -159,7 +141,6 @@ pub(super) fn merge(last: &Fact, last_has_object: bool, new: Fact, compression: 
         }
         (false, true) if compression == Compression::Latest => {
             joined.absorbed = true;
-            joined.listed = new.listed;
             Merge::Absorb(joined)
         }
         (false, false) if compression == Compression::Latest => {

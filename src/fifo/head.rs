@@ -8,7 +8,6 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::{planted, weaken};
 use crate::table::Links;
 
-use super::cells::Own;
 use super::version::Version;
 use super::word::{State, Word};
 
@@ -17,9 +16,6 @@ use super::word::{State, Word};
 /// holder has left to the next.
 pub(crate) struct EntryHead {
     pub(super) word: AtomicU64,
-    /// The holder's: the largest number among the facts that leases of this entry have resolved. That is `settled`, but for facts
-    /// that a lease is only about to take.
-    pub(super) judged: Own<u64>,
     next: AtomicU32,
     order: AtomicU32,
     pub(super) version: Version,
@@ -64,7 +60,6 @@ impl Default for EntryHead {
     fn default() -> Self {
         EntryHead {
             word: AtomicU64::new(Word::NEW.bits()),
-            judged: Own::default(),
             next: AtomicU32::new(0),
             order: AtomicU32::new(0),
             version: Version::default(),

@@ -15,8 +15,8 @@
 //!   From then on it is in a list, in a chain that is due, or in the hands of a thread which looks at it; until whoever has it in
 //!   hands finds that it was taken out of its key's versions.
 //! - **K2, reference.** While it is there the list, the chain, or the thread owns a reference to it. So its cell is not recycled; its
-//!   link is the list's; and its note, where a fact has its number, says of which entry it is. A thread that takes the cell for the
-//!   fact which it was may still raise that number: a note is higher than any.
+//!   link is the list's; and its note, where a fact has its number, says of which entry it is. Who takes the cell for the
+//!   fact which it was learns from the word that it is not.
 //! - **K3, late.** Whoever puts a version in a list has a fence, and then looks whether the watch is still on that epoch; whoever takes
 //!   a watch off, or on to another epoch, has a fence, and then makes its lists due. So one of the two does.
 //! - **K4, tag.** Each chain that is taken raises the tag. While it is the same nothing was taken, so what was read of the first chain is

@@ -4,8 +4,8 @@ use std::hash::Hash;
 
 use crate::delta::{Compression, RawKind};
 use crate::slab::Index;
-use crate::sync::atomic::{Ordering, fence};
-use crate::sync::{pause_point, planted, weaken};
+use crate::sync::atomic::Ordering;
+use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{self, Grip, Taken};
@@ -61,22 +61,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             }
         }
         plan
-    }
-
-    /// Gives the newest fact the number of one that is dropped in its favour. Whether it is still the newest.
-    pub(super) fn raise(&self, entry: Entry<'_, V>, word: Word, grip: &Grip<'_, V>, number: u64) -> bool {
-        if grip.fact().settled < number {
-            // Release: pairs with the fence in `is_still`: whoever acts on the number has seen what led to it. If the fact is taken meanwhile, this change is one
-            // that came just before that.
-            let release = weaken("the number of a fact is raised relaxed", Ordering::Release);
-            grip.head().settled.fetch_max(number, release);
-            pause_point("push: number raised");
-            // SeqCst fence: pairs with that in `lease`: either it reads the raised number, or this sees that it has the fact.
-            if !planted("no fence after a raise") {
-                fence(Ordering::SeqCst);
-            }
-        }
-        entry.word() == word
     }
 
     /// Lets go of the facts that were merged into `survivor`, which came owing `debt`: from `old` down to, and not

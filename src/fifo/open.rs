@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 use std::mem::ManuallyDrop;
 
 use crate::builder::Known;
-use crate::delta::{Compression, DeltaList, Object, RawDelta, RawKind};
+use crate::delta::{DeltaList, Object, RawKind};
 use crate::resolve::{Before, known_after, resolve, settle_first};
 use crate::slab::Index;
 use crate::sync::atomic::Ordering;
@@ -107,16 +107,10 @@ where
             return self.resolve_all(held, facts, newest, before, garbage);
         }
         match facts.into_lone(&shard.objects) {
-            Ok(Lone { delta, number, index }) => {
-                let late = planted("a change has the number of its lease");
-                let number = if late { 2 * self.core.replaces.newest() + 1 } else { number };
-                if delta.kind == RawKind::Deleted && self.voids_deletions(before) {
-                    garbage.deltas.push(delta);
-                } else if let Some(delta) = settle_first(delta, before) {
+            Ok(Lone { delta, index }) => {
+                if let Some(delta) = settle_first(delta, before) {
                     held.deltas.push(delta);
                 }
-                let judged = entry.judged(&mut held.tenure, |judged| *judged);
-                note_number(entry, held, judged, number);
                 Came { is_fresh: true, lone: Some(index) }
             }
             Err(facts) => self.resolve_all(held, facts, newest, before, garbage),
@@ -137,11 +131,11 @@ where
         let shard = &self.core.shards[held.shard as usize];
         let entry = shard.entries.of_lease(&held.key, &held.tenure);
         let given_back = entry.legacy(&mut held.tenure, |legacy| legacy.given_back.take());
-        let judged = entry.judged(&mut held.tenure, |judged| *judged);
         let (shown, facts, is_fresh) = take_over(held, given_back, facts.into_facts(&shard.objects));
-        let judge_by = if planted("a lease judges nothing") { 0 } else { judged };
-        let voids = shown.is_empty() && self.voids_deletions(before);
-        let (facts, settled) = judge(facts, judge_by, voids, &mut held.debts, &mut garbage.deltas);
+        for taken in facts.iter().filter(|taken| taken.fact.debt != 0) {
+            held.debts.add(taken.fact.debt, 1);
+        }
+        let facts: DeltaList<_> = facts.into_iter().map(chain::Taken::into_delta).collect();
         let resolved = match !shown.is_empty() && planted("what came back comes last") {
             true => resolve(before, facts, shown, self.compression),
             false => resolve(before, shown, facts, self.compression),
@@ -158,22 +152,10 @@ where
             false => known_after(&resolved.deltas).is_some(),
         };
         held.deltas = Shown::new(resolved.deltas);
-        note_number(entry, held, judged, settled);
         if Newest::of(exists) != newest {
             self.correct(held, Newest::of(exists));
         }
         Came { is_fresh, lone: None }
-    }
-
-    /// Whether a deletion that is the first fact of a lease has nothing to delete. A producer lets one in on the strength of an item of a
-    /// list that is pending or being resolved; and that may turn out to be older than what was leased before it. (Under
-    /// `Compression::Latest` a deletion may stand for the object that it replaced.)
-    #[inline(always)]
-    fn voids_deletions<O>(&self, before: &Before<O>) -> bool {
-        matches!(before, Before::Absent)
-            && self.keeps_known()
-            && self.compression == Compression::Deletions
-            && !planted("a deletion of nothing is handed out")
     }
 
     /// A lease of what was taken, with nothing in it yet.
@@ -247,18 +229,6 @@ where
     }
 }
 
-/// A fact of this number has been handed out.
-#[inline(always)]
-fn note_number<K, V>(entry: Entry<'_, V>, held: &mut Held<K, V>, judged: u64, number: u64) {
-    if number > judged {
-        entry.judged(&mut held.tenure, |judged| *judged = number);
-        if !planted("the number is forgotten") {
-            entry.raise(number);
-        }
-    }
-    pause_point("lease: number raised");
-}
-
 /// What an earlier lease gave back, as that of `held`; what it has shown, and all facts that nobody has; whether that is
 /// all.
 fn take_over<K, V>(
@@ -282,29 +252,6 @@ struct Came {
     is_fresh: bool,
     /// Where the only fact is, if there is just one.
     lone: Option<Index>,
-}
-
-/// Sorts out what must not come after something newer, and what is owed for; where it is `voids_deletions`, a deletion that comes first, too.
-/// Returns the rest, and the largest number.
-fn judge<V>(
-    facts: Facts<V>,
-    mut settled: u64,
-    voids_deletions: bool,
-    debts: &mut Debts,
-    void: &mut Vec<RawDelta<Object<V>>>,
-) -> (DeltaList<Object<V>>, u64) {
-    let mut good = DeltaList::new();
-    for taken in facts {
-        let fact = taken.fact;
-        if fact.debt != 0 {
-            debts.add(fact.debt, 1);
-        }
-        let deletes_nothing = voids_deletions && good.is_empty() && fact.kind == RawKind::Deleted;
-        let is_void = fact.is_superseded(settled) || deletes_nothing;
-        settled = settled.max(fact.settled);
-        if is_void { void.push(taken.into_delta()) } else { good.push(taken.into_delta()) }
-    }
-    (good, settled)
 }
 
 /// Whether a deletion without a final object was accepted, for which the user's store was to have the object.

@@ -13,7 +13,7 @@ use crate::raw::HeldLease;
 use crate::resolve::Before;
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch;
-use crate::sync::{fence_after_rmw, pause_point, planted};
+use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
 use super::chain::{Chain, Shown};
@@ -263,6 +263,9 @@ where
             let grip = if self.core.is_listing() && !late {
                 // What is raised must be of this key still: it is, if the word is looked at under the guard (E6).
                 pin.guard();
+                if planted("a change has the number of its lease") {
+                    entry.raise(2 * self.core.replaces.newest() + 1);
+                }
                 shard.raise_settled(entry, word)
             } else {
                 Ok(None)
@@ -270,13 +273,8 @@ where
             let Ok(grip) = grip else { continue };
             pause_point("lease: before the exchange");
             let Some(tenure) = entry.begin(at.index, word, leased) else { continue };
-            // Pairs with the fence in `raise`, where the number of a fact is raised; also where no replace was open a moment ago.
-            if !planted("no fence in a lease") {
-                fence_after_rmw();
-            }
-            // Relaxed: the fence above is the Release for who asks (`pending`, `agree`); a key is leased from here on, and was
-            // pending up to here.
-            shard.gone.taken.fetch_add(1, Ordering::Relaxed);
+            // Release: pairs with who asks (`pending`, `agree`); a key is leased from here on, and was pending up to here.
+            shard.gone.taken.fetch_add(1, Ordering::Release);
             pause_point("lease: begun");
             drop(grip);
             let facts = Chain::taken_off(word);

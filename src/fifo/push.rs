@@ -218,11 +218,9 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             }
             let plan = self.plan(grip.as_ref(), push);
             let (fact, below) = match plan {
+                // What says as much may have been taken meanwhile.
+                Merge::Drop if !entry.is_still(word) => continue,
                 Merge::Drop => {
-                    let grip = grip.as_ref().expect("there is a fact that says as much");
-                    if !self.raise(entry, word, grip, push.fact.settled) {
-                        continue;
-                    }
                     self.discharge(push.fact.debt);
                     // Relaxed: only the count matters.
                     shard.merged.fetch_add(1, Ordering::Relaxed);

@@ -234,8 +234,8 @@ impl<K, V> Shard<K, V> {
 
     /// How many keys are in line, dirty or delayed.
     pub(super) fn pending(&self) -> usize {
-        // The one that lags behind first, so that the difference is not negative. Acquire: pairs with the
-        // fence in `lease`: who took one key after another became pending shows that one, too.
+        // The one that lags behind first, so that the difference is not negative. Acquire: pairs with
+        // `lease` (Release): who took one key after another became pending shows that one, too.
         let taken = self.gone.taken.load(weaken("what is pending is read relaxed", Ordering::Acquire));
         // Relaxed: as far as it got.
         self.came.keys.load(Ordering::Relaxed).saturating_sub(taken) as usize

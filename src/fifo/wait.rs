@@ -266,7 +266,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
     /// Whether there was a moment when everything that has come had got so far. Both counters only rise and the second
     /// never passes the first; so if all of the first, read later, equal the second, they did in between.
     fn agree(&self, reached: impl Fn(&Gone) -> &AtomicU64) -> bool {
-        // Acquire: pairs with `ended` (Release) and the fence in `lease`: what came before is counted in what is read below.
+        // Acquire: pairs with `ended` and `lease` (Release): what came before is counted in what is read below.
         let acquire = weaken("what was reached is read relaxed", Ordering::Acquire);
         let reached: Vec<u64> =
             self.core.shards.iter().map(|shard| reached(&shard.gone).load(acquire)).collect();

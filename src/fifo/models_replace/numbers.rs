@@ -8,10 +8,6 @@ model! { e7_who_reads_a_number_sees_what_led_to_it, preemptions: None,
     fails: fails_if_raised_relaxed "a settled number is raised relaxed" "Causality violation",
     fails: fails_if_read_relaxed "a settled number is read relaxed" "Causality violation",
 }
-model! { e7_who_acts_on_a_facts_number_sees_what_led_to_it, preemptions: Some(3),
-    fails: fails_if_raised_relaxed "the number of a fact is raised relaxed" "Causality violation",
-    fails: fails_without_a_fence "no fence before the word is read again" "Causality violation",
-}
 model! { e7_a_chain_that_was_taken_says_nothing, preemptions: Some(2),
     fails: fails_without_a_fence "no fence before the word is read again" "another key's number",
 }
@@ -39,34 +35,6 @@ mod bodies {
         work.with_mut(|_| ());
         queue.core.shards[0].entries.get(index).raise(9);
         reading.join().unwrap();
-    }
-
-    /// The number of a fact is raised by who drops its own in that one's favour, and read by who holds the fact.
-    pub(super) fn e7_who_acts_on_a_facts_number_sees_what_led_to_it() {
-        let (queue, work) = (Model::new(), work());
-        queue.add_one(1);
-        let index = queue.left_behind().0.expect("the key is pending");
-        let reading = {
-            let work = Arc::clone(&work);
-            queue.spawn(move |queue| {
-                let shard = &queue.core.shards[0];
-                let entry = shard.entries.get(index);
-                let word = entry.word();
-                let grip = shard.grip(entry, word).ok().flatten().expect("nobody takes it");
-                if grip.settled() == 9 && entry.is_still(word) {
-                    work.with(|_| ());
-                }
-            })
-        };
-        let shard = &queue.core.shards[0];
-        let entry = shard.entries.get(index);
-        let word = entry.word();
-        let grip = shard.grip(entry, word).ok().flatten().expect("nobody takes it");
-        work.with_mut(|_| ());
-        assert!(queue.raise(entry, word, &grip, 9), "nobody takes it");
-        drop(grip);
-        reading.join().unwrap();
-        queue.drain(Log::new());
     }
 
     /// The facts of a key are popped, and the cell of one of them becomes a newer change of another key, while an item looks at

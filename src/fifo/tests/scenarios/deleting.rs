@@ -62,12 +62,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
         call: |world, _| world.delete(KEY),
         passes: &[
-            "give: link written",
             "hold: refs read",
             "offer: not closed",
             "push: chain held",
             "push: looked for the entry",
-            "push: number raised",
             "take: number drawn",
             "link: before the mark",
             "link: in line",
@@ -75,6 +73,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "link: woken",
             "notify: fence",
             "push: reserved",
+            "push: appended",
+            "push: before the exchange",
         ],
         ..PLAIN
     },
