@@ -34,8 +34,6 @@ use super::Objects;
 use super::chain;
 use super::epochs::Watched;
 
-/// What every note has, and no number of a fact.
-const NOTE: u64 = 1 << 63;
 /// Where the tag of `due` begins (K4).
 const TAG: u32 = 32;
 /// What is before it.
@@ -115,7 +113,7 @@ impl Kept {
             false => chain::keep(objects, version),
         };
         // Relaxed: published by the exchange.
-        note(objects.head(version)).store(NOTE | u64::from(entry.get()), Ordering::Relaxed);
+        note(objects.head(version)).store(u64::from(entry.get()), Ordering::Relaxed);
         let link = objects.slab().get(version).link();
         // Relaxed: the exchange says whether it is still so.
         let mut first = list.load(Ordering::Relaxed);
@@ -165,7 +163,7 @@ impl Kept {
         loop {
             let next = u64::from(due as u32) << 32;
             // Relaxed: published by the exchange.
-            note.store(NOTE | next | u64::from(entry), Ordering::Relaxed);
+            note.store(next | u64::from(entry), Ordering::Relaxed);
             pause_point("kept: chain linked");
             let new = due & !CHAIN | u64::from(first.get());
             let publish = weaken("a chain is pushed relaxed", Ordering::Release);

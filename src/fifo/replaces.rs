@@ -15,8 +15,8 @@
 //! - **I5, open.** `oldest_open` and `running` are written under the mutex, before `newest` shows a number, and after
 //!   what the end of a replace has to publish.
 //!
-//! Numbers only rise. Of their 64 bits facts take one to tell changes from lists, and notes of versions (`kept.rs`) one: with a replace
-//! every nanosecond there would be none left after 146 years. So they do not wrap, and are compared by size. The same
+//! Numbers only rise. Of their 64 bits facts take one to tell changes from lists: with a replace every nanosecond there would be none left
+//! after 292 years. So they do not wrap, and are compared by size. The same
 //! goes for marks and epochs.
 //!
 //! # Linearization
