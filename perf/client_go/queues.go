@@ -68,14 +68,18 @@ func (q *deltas) close()                      { q.Close() }
 func (q *deltas) known() cache.Store          { return q.store }
 
 func (q *deltas) consume(c *checker) {
-	process := func(object any, _ bool) error { return q.process(c, object.(cache.Deltas)) }
+	process := func(object any, _ bool) error {
+		err := q.process(c, object.(cache.Deltas))
+		// Still under the queue's lock: after it the key may be with another consumer already.
+		c.complete()
+		return err
+	}
 	for {
 		if _, err := q.Pop(process); err == cache.ErrFIFOClosed {
 			return
 		} else if err != nil {
 			c.ledger.stop("pop: %v", err)
 		}
-		c.complete()
 	}
 }
 
