@@ -51,7 +51,7 @@ fn rows(case: &Case) -> Vec<&'static str> {
     match case.text("compression") {
         // The others merge nothing.
         "latest" => vec![BARE, "sharded", "B0"],
-        _ => vec![BARE, "sharded", "B0", "B1", "B3"],
+        _ => vec![BARE, "sharded", "B0", "B1", "B2", "B3", "B4"],
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) static TRIAL: Trial = Trial {
     id: "W3",
     about: "fresh keys: add, three updates, delete; one producer, one consumer, no change waits for one of its key",
     cases,
-    rows: |_| vec![NOTHING, "sharded", "B0", "B1", "B3"],
+    rows: |_| vec![NOTHING, "sharded", "B0", "B1", "B2", "B3", "B4"],
     against: &["B1", "B3"],
     blocks: |size, case| match (case.text("run"), size) {
         (LONG, _) => Blocks::Always(1),
