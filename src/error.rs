@@ -128,6 +128,32 @@ pub struct ChangeError<K, V> {
     pub change: Change<K, V>,
 }
 
+/// Why a [`WorkQueue`](crate::WorkQueue) did not take a key, which comes back.
+///
+/// ```
+/// use delta_fifo::{AddError, WorkQueue};
+///
+/// let queue = WorkQueue::new();
+/// queue.shut_down();
+/// let error = queue.add("a").unwrap_err();
+/// assert_eq!(error.to_string(), r#"key "a": the queue is shut down"#);
+/// assert_eq!(error.into_key(), "a");
+/// ```
+pub enum AddError<K> {
+    /// The queue is shut down.
+    ShutDown(K),
+    /// The thread that keeps the time could not be started.
+    NoTimer(K, std::io::Error),
+}
+
+impl<K> AddError<K> {
+    /// What was not taken.
+    pub fn into_key(self) -> K {
+        let (AddError::ShutDown(key) | AddError::NoTimer(key, _)) = self;
+        key
+    }
+}
+
 /// Changes that were not taken by [`change_all`](crate::DeltaQueue::change_all).
 ///
 /// A rejected object rejects the whole call: then `rest` holds all changes, the objects before the bad one

@@ -31,6 +31,7 @@
 //!   stands there in a table, as does what is promised about memory, drops and panics.
 //! - [`baseline::MutexDeltaFifo`] is client-go's structure, complete, to compare with.
 //! - [`Lease`] has a key to itself until it ends; dropped or panicked work comes back.
+//! - [`WorkQueue`] is client-go's work queue: the same structure for keys alone, with delays and rate limits.
 //! - [`Builder`] has the options, [`Keyed`] takes objects alone and finds their keys.
 //!
 //! How it works inside, and what was tried, stands in [`implementation`].
@@ -64,6 +65,8 @@ mod stream;
 mod sync;
 mod table;
 mod wait;
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
+mod work_queue;
 
 pub mod baseline;
 #[cfg(doc)]
@@ -85,7 +88,7 @@ pub use delay::TokioTimer;
 pub use delay::{Backoff, Timer};
 pub use delta::{Change, Compression, Delta, DeltaKind, Deltas, DeltasIter, Tombstone};
 pub use error::{
-    BeginReplaceError, BoxError, ChangeAllError, ChangeError, ChangeErrorKind, Closed, CommitError,
+    AddError, BeginReplaceError, BoxError, ChangeAllError, ChangeError, ChangeErrorKind, Closed, CommitError,
     ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, ResyncKeyError,
     TryPopError, UpsertError, UpsertErrorKind, WaitError,
 };
@@ -100,3 +103,5 @@ pub use queue::{DeltaQueue, Discarded};
 pub use replace::{Completion, OwnedReplace, Replace, Upsert, Version};
 #[cfg(feature = "async")]
 pub use stream::Leases;
+#[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
+pub use work_queue::{Bucket, ItemExponential, Larger, RateLimiter, Work, WorkQueue, WorkQueueBuilder};

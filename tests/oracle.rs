@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Family, for_each_queue};
 use record::{Known, Recording, Run, load_folder};
-use replay::replay;
+use replay::{replay, replay_face};
 
 /// The folder of this repository.
 fn own_folder() -> PathBuf {
@@ -193,4 +193,19 @@ fn unknown_steps_are_refused() {
     let recordings = load_folder(&folder).unwrap();
     let wrong = replay::<common::MutexQueues>(&recordings[0], &recordings[0].runs[0]).unwrap_err();
     assert!(wrong.contains("seed 7, step 1") && wrong.contains("upsert"), "{wrong}");
+}
+
+/// The same runs by the queue that is made for them.
+#[test]
+fn work_queue_face() {
+    let recordings = recordings();
+    let mut all = recordings.iter().filter(|file| file.name == "workqueue").peekable();
+    assert!(all.peek().is_some(), "no recording is called workqueue.jsonl");
+    for recording in all {
+        for run in &recording.runs {
+            if let Err(wrong) = replay_face(recording, run) {
+                panic!("{wrong}");
+            }
+        }
+    }
 }

@@ -38,6 +38,16 @@ impl<K, V> Change<K, V> {
         }
     }
 
+    /// The key that changes, without the object. O(1).
+    pub fn into_key(self) -> K {
+        match self {
+            Change::Add(key, _) | Change::Update(key, _) | Change::Apply(key, _) | Change::Delete(key, _) => {
+                key
+            }
+            Change::DeleteKey(key) => key,
+        }
+    }
+
     /// The object, if the change has one. Wait-free, O(1).
     pub fn value(&self) -> Option<&V> {
         match self {

@@ -41,6 +41,33 @@ impl Display for WaitError {
     }
 }
 
+impl<K: Debug> Display for AddError<K> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            AddError::ShutDown(key) => write!(f, "key {key:?}: the queue is shut down"),
+            AddError::NoTimer(key, source) => write!(f, "key {key:?}: the time cannot be kept: {source}"),
+        }
+    }
+}
+
+impl<K: Debug> Debug for AddError<K> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            AddError::ShutDown(key) => f.debug_tuple("ShutDown").field(key).finish(),
+            AddError::NoTimer(key, source) => f.debug_tuple("NoTimer").field(key).field(source).finish(),
+        }
+    }
+}
+
+impl<K: Debug> Error for AddError<K> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            AddError::ShutDown(_) => None,
+            AddError::NoTimer(_, source) => Some(source),
+        }
+    }
+}
+
 impl Display for ChangeErrorKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -250,6 +250,15 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         self.core.shards.iter().map(Shard::pending).sum()
     }
 
+    /// How many keys are in line, and neither dirty nor delayed. Looks at every entry.
+    pub(crate) fn line_len(&self) -> usize {
+        let mut len = 0;
+        self.visit_entries(|entry| {
+            len += usize::from(matches!(entry.word().state(), State::Linking | State::Queued));
+        });
+        len
+    }
+
     /// Whether a pop has nothing more to wait for.
     pub(super) fn is_finished(&self) -> bool {
         let running = self.core.replaces.running() && !planted("closed does not wait for a list");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use delta_fifo::{Builder, Delta, DeltaQueue, Emit, KnownView, Lease, TryPopError};
+use delta_fifo::{Builder, Delta, DeltaQueue, Emit, KnownView, Lease, TryPopError, Work, WorkQueue};
 
 use crate::common::{Family, Store};
 use crate::record::{Expect, Known, Recording, Run, Step};
@@ -173,4 +173,38 @@ fn replay_workqueue<F: Family>(run: &Run, number: &mut usize) -> Result<(), Stri
     }
     equal("leases at the end", leases.len(), 0)?;
     equal("pending at the end", queue.pending_len(), 0)
+}
+
+/// The same by a [`WorkQueue`], which knows itself what is in line.
+pub(crate) fn replay_face(recording: &Recording, run: &Run) -> Result<(), String> {
+    let queue: WorkQueue<String> = WorkQueue::new();
+    let mut working = BTreeMap::new();
+    for (number, step) in run.steps.iter().enumerate() {
+        let result = face_step(&queue, &mut working, step);
+        result.map_err(|wrong| {
+            format!("{}, seed {}, step {number} ({}): {wrong}", recording.path.display(), run.seed, step.op)
+        })?;
+    }
+    equal("work at the end", working.len(), 0)
+}
+
+fn face_step<'q>(
+    queue: &'q WorkQueue<String>,
+    working: &mut BTreeMap<String, Work<'q, String>>,
+    step: &Step,
+) -> Result<(), String> {
+    let key = need("k", &step.k)?;
+    match step.op.as_str() {
+        "update" => say(queue.add(key))?,
+        "pop" => {
+            let work = queue.try_get().map_err(|error| format!("expected {key:?}, got {error:?}"))?;
+            equal("pop", &*work, &key)?;
+            if working.insert(key, work).is_some() {
+                return Err("expected a free key, got one that is worked on".to_owned());
+            }
+        }
+        "done" => working.remove(&key).ok_or_else(|| format!("{key:?} is not worked on"))?.done(),
+        other => return Err(format!("there is no step {other:?}")),
+    }
+    equal("len", queue.len(), step.len)
 }

@@ -1,0 +1,91 @@
+//! Keys that are to be added later: each once, at the earliest time that anybody has asked for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::RandomState;
+
+/// When, and as which of those that come at the same time.
+type Place = (Instant, u64);
+
+/// Invariant: each key stands in both, or, between two steps of a call that panics in the key's `Hash` or `Eq`, in neither.
+struct State<K> {
+    by_key: HashMap<Arc<K>, Place, RandomState>,
+    by_time: BTreeMap<Place, Arc<K>>,
+    next: u64,
+}
+
+pub(super) struct Waiting<K>(Mutex<State<K>>);
+
+impl<K> Default for Waiting<K> {
+    fn default() -> Self {
+        let state = State { by_key: HashMap::default(), by_time: BTreeMap::new(), next: 0 };
+        Waiting(Mutex::new(state))
+    }
+}
+
+impl<K> Waiting<K> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state().by_time.len()
+    }
+
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        self.state().by_time.keys().next().map(|place| place.0)
+    }
+
+    /// Forgets all keys, for the caller to drop outside the lock.
+    pub(super) fn clear(&self) -> impl Sized + use<K> {
+        let mut state = self.state();
+        (std::mem::take(&mut state.by_key), std::mem::take(&mut state.by_time))
+    }
+}
+
+impl<K: Hash + Eq> Waiting<K> {
+    /// Where it stands from now on. None: it comes no later anyway.
+    pub(super) fn put(&self, key: K, at: Instant) -> Option<Place> {
+        let mut state = self.state();
+        let known = state.by_key.get_key_value(&key).map(|(key, place)| (Arc::clone(key), *place));
+        if known.as_ref().is_some_and(|(_, place)| place.0 <= at) {
+            drop(state);
+            return None;
+        }
+        let place = (at, state.next);
+        state.next += 1;
+        let (unused, key) = match known {
+            Some((known, old)) => {
+                state.by_time.remove(&old);
+                (Some(key), known)
+            }
+            None => (None, Arc::new(key)),
+        };
+        state.by_key.insert(Arc::clone(&key), place);
+        state.by_time.insert(place, key);
+        drop(state);
+        // Outside the lock: it is the user's.
+        drop(unused);
+        Some(place)
+    }
+
+    /// None: it is there no more.
+    pub(super) fn take_back(&self, place: Place) -> Option<K> {
+        let mut state = self.state();
+        let key = state.by_time.remove(&place)?;
+        state.by_key.remove(&key);
+        Arc::into_inner(key)
+    }
+
+    /// The first key whose time has come.
+    pub(super) fn take_due(&self, now: Instant) -> Option<K> {
+        let place = {
+            let state = self.state();
+            *state.by_time.keys().next().filter(|place| place.0 <= now)?
+        };
+        self.take_back(place).or_else(|| self.take_due(now))
+    }
+}
