@@ -10,7 +10,7 @@ use crate::RandomState;
 /// When, and as which of those that come at the same time.
 type Place = (Instant, u64);
 
-/// Invariant: each key stands in both, or, between two steps of a call that panics in the key's `Hash` or `Eq`, in neither.
+/// Invariants: each key stands in both. No clone of its `Arc` outlives the lock but that of who has taken it out, so that whoever takes it out of both has it alone.
 struct State<K> {
     by_key: HashMap<Arc<K>, Place, RandomState>,
     by_time: BTreeMap<Place, Arc<K>>,
@@ -50,33 +50,35 @@ impl<K: Hash + Eq> Waiting<K> {
     /// Where it stands from now on. None: it comes no later anyway.
     pub(super) fn put(&self, key: K, at: Instant) -> Option<Place> {
         let mut state = self.state();
-        let known = state.by_key.get_key_value(&key).map(|(key, place)| (Arc::clone(key), *place));
-        if known.as_ref().is_some_and(|(_, place)| place.0 <= at) {
-            drop(state);
-            return None;
-        }
         let place = (at, state.next);
-        state.next += 1;
-        let (unused, key) = match known {
-            Some((known, old)) => {
-                state.by_time.remove(&old);
-                (Some(key), known)
-            }
-            None => (None, Arc::new(key)),
+        // User code first, here and below: if it panics nothing has changed.
+        let old = match state.by_key.get_mut(&key) {
+            Some(old) if old.0 <= at => return None,
+            Some(old) => Some(std::mem::replace(old, place)),
+            None => None,
         };
-        state.by_key.insert(Arc::clone(&key), place);
+        // What is not needed goes outside the lock: it is the user's.
+        let (key, _unused) = match old.and_then(|old| state.by_time.remove(&old)) {
+            Some(known) => (known, Some(key)),
+            None => {
+                let key = Arc::new(key);
+                state.by_key.insert(Arc::clone(&key), place);
+                (key, None)
+            }
+        };
         state.by_time.insert(place, key);
+        state.next += 1;
         drop(state);
-        // Outside the lock: it is the user's.
-        drop(unused);
         Some(place)
     }
 
     /// None: it is there no more.
     pub(super) fn take_back(&self, place: Place) -> Option<K> {
         let mut state = self.state();
-        let key = state.by_time.remove(&place)?;
+        let key = Arc::clone(state.by_time.get(&place)?);
         state.by_key.remove(&key);
+        state.by_time.remove(&place);
+        drop(state);
         Arc::into_inner(key)
     }
 
