@@ -139,6 +139,7 @@ pub struct ChangeError<K, V> {
 /// assert_eq!(error.to_string(), r#"key "a": the queue is shut down"#);
 /// assert_eq!(error.into_key(), "a");
 /// ```
+#[derive(Debug)]
 pub enum AddError<K> {
     /// The queue is shut down.
     ShutDown(K),

@@ -50,15 +50,6 @@ impl<K: Debug> Display for AddError<K> {
     }
 }
 
-impl<K: Debug> Debug for AddError<K> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            AddError::ShutDown(key) => f.debug_tuple("ShutDown").field(key).finish(),
-            AddError::NoTimer(key, source) => f.debug_tuple("NoTimer").field(key).field(source).finish(),
-        }
-    }
-}
-
 impl<K: Debug> Error for AddError<K> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
