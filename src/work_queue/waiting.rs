@@ -10,11 +10,21 @@ use crate::RandomState;
 /// When, and as which of those that come at the same time.
 type Place = (Instant, u64);
 
-/// Invariants: each key stands in both. No clone of its `Arc` outlives the lock but that of who has taken it out, so that whoever takes it out of both has it alone.
+/// Invariants: each key stands in both. No clone of its `Arc` outlives the lock but that of who has taken it out, who has it alone.
 struct State<K> {
     by_key: HashMap<Arc<K>, Place, RandomState>,
     by_time: BTreeMap<Place, Arc<K>>,
     next: u64,
+}
+
+impl<K: Hash + Eq> State<K> {
+    fn take(&mut self, place: Place) -> Option<Arc<K>> {
+        let key = Arc::clone(self.by_time.get(&place)?);
+        // User code first, here and in `put`: if it panics nothing has changed.
+        self.by_key.remove(&key);
+        self.by_time.remove(&place);
+        Some(key)
+    }
 }
 
 pub(super) struct Waiting<K>(Mutex<State<K>>);
@@ -51,7 +61,6 @@ impl<K: Hash + Eq> Waiting<K> {
     pub(super) fn put(&self, key: K, at: Instant) -> Option<Place> {
         let mut state = self.state();
         let place = (at, state.next);
-        // User code first, here and below: if it panics nothing has changed.
         let old = match state.by_key.get_mut(&key) {
             Some(old) if old.0 <= at => return None,
             Some(old) => Some(std::mem::replace(old, place)),
@@ -74,20 +83,16 @@ impl<K: Hash + Eq> Waiting<K> {
 
     /// None: it is there no more.
     pub(super) fn take_back(&self, place: Place) -> Option<K> {
-        let mut state = self.state();
-        let key = Arc::clone(state.by_time.get(&place)?);
-        state.by_key.remove(&key);
-        state.by_time.remove(&place);
-        drop(state);
+        let key = self.state().take(place)?;
         Arc::into_inner(key)
     }
 
     /// The first key whose time has come.
     pub(super) fn take_due(&self, now: Instant) -> Option<K> {
-        let place = {
-            let state = self.state();
-            *state.by_time.keys().next().filter(|place| place.0 <= now)?
-        };
-        self.take_back(place).or_else(|| self.take_due(now))
+        let mut state = self.state();
+        let place = *state.by_time.keys().next().filter(|place| place.0 <= now)?;
+        let key = state.take(place)?;
+        drop(state);
+        Arc::into_inner(key)
     }
 }
