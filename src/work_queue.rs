@@ -40,14 +40,13 @@ type Queue<K, S> = DeltaFifo<K, (), S>;
 /// ```
 pub struct WorkQueueBuilder<K, S = RandomState> {
     builder: Builder<K, (), S>,
-    timer: Option<Arc<dyn Timer>>,
     limiter: Option<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K: Hash + Eq, S: BuildHasher> WorkQueueBuilder<K, S> {
     /// The same with another hash function for the keys in line. O(1).
     pub fn with_hasher(hasher: S) -> Self {
-        WorkQueueBuilder { builder: Builder::with_hasher(hasher), timer: None, limiter: None }
+        WorkQueueBuilder { builder: Builder::with_hasher(hasher), limiter: None }
     }
 
     /// How long a key waits that is added by [`add_rate_limited`](WorkQueue::add_rate_limited); default:
@@ -61,7 +60,7 @@ impl<K: Hash + Eq, S: BuildHasher> WorkQueueBuilder<K, S> {
     /// Who says that a key's time has come; default: a thread of the queue's, started when it is first needed. O(1).
     #[must_use]
     pub fn timer(mut self, timer: impl Timer + 'static) -> Self {
-        self.timer = Some(Arc::new(timer));
+        self.builder = self.builder.timer(timer);
         self
     }
 
@@ -82,8 +81,9 @@ impl<K: Hash + Eq, S: BuildHasher> WorkQueueBuilder<K, S> {
         K: Clone + Send + Sync + 'static,
         S: Send + Sync + 'static,
     {
+        // Of what is added later, and of dropped work, which the queue itself delays.
+        let timer = self.builder.timer.clone();
         let queue: Queue<K, S> = self.builder.compression(Compression::Latest).no_known_objects().build();
-        let timer = self.timer;
         let shared = Arc::new_cyclic(|shared: &Weak<Shared<K, S>>| {
             let shared = Weak::clone(shared);
             let ring: Arc<Wake> = Arc::new(move || {
