@@ -1,0 +1,192 @@
+//! The loop around a queue: pop, tell the handler, end the lease.
+
+use std::fmt::{Debug, Display};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use delta_fifo::{Closed, DeltaFifo, DeltaQueue};
+use futures_util::FutureExt;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use crate::notification::{Notification, notifications};
+use crate::reflector::{Reflector, ReflectorError, SourceQueue};
+use crate::source::ListWatch;
+
+/// What a controller does with an object.
+///
+/// What it is told of one key comes one after the other; of different keys, side by side. An error, or a panic, brings the key back
+/// after a back-off, with everything it was told of in this turn: so it must be able to see a notification twice.
+pub trait Handler<K, V>: Send + Sync + 'static {
+    /// Why it could not.
+    type Error: Display + Send;
+
+    /// Something has happened to the object of this key.
+    fn handle(
+        &self,
+        key: &K,
+        notification: Notification<V>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// What a controller has done so far.
+#[derive(Debug, Default)]
+pub struct Counts {
+    handled: AtomicU64,
+    failed: AtomicU64,
+    panicked: AtomicU64,
+    given_up: AtomicU64,
+}
+
+impl Counts {
+    /// Notifications that a handler has dealt with.
+    pub fn handled(&self) -> u64 {
+        self.handled.load(Ordering::Relaxed)
+    }
+
+    /// Errors of handlers.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Panics of handlers.
+    pub fn panicked(&self) -> u64 {
+        self.panicked.load(Ordering::Relaxed)
+    }
+
+    /// Keys whose deltas were dropped after too many attempts.
+    pub fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
+    }
+}
+
+fn count(of: &AtomicU64) {
+    // Relaxed: nothing hangs on it.
+    of.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The loop of client-go's `newInformer`, with any number of workers.
+pub struct Controller<L: ListWatch, H> {
+    reflector: Reflector<L>,
+    queue: Arc<SourceQueue<L>>,
+    workers: usize,
+    attempts: Option<u32>,
+    shared: Arc<Shared<H>>,
+}
+
+struct Shared<H> {
+    handler: H,
+    counts: Arc<Counts>,
+}
+
+impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
+    /// One worker, and any number of attempts.
+    pub fn new(reflector: Reflector<L>, handler: H) -> Self {
+        let queue = Arc::clone(reflector.queue());
+        let shared = Arc::new(Shared { handler, counts: Arc::default() });
+        Controller { reflector, queue, workers: 1, attempts: None, shared }
+    }
+
+    /// So many keys at once.
+    ///
+    /// # Panics
+    ///
+    /// None is no number of workers.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        assert!(workers > 0, "nobody would work");
+        self.workers = workers;
+        self
+    }
+
+    /// After so many failures in a row a key's deltas are dropped; default: never.
+    #[must_use]
+    pub fn give_up_after(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// What it has done; goes on counting while it runs.
+    pub fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.shared.counts)
+    }
+
+    /// The queue, whose known objects are the controller's store.
+    pub fn queue(&self) -> &Arc<SourceQueue<L>> {
+        &self.queue
+    }
+
+    /// Works until `stop` comes, then drains: what is in the queue is handled, and nothing more is watched. Ends when all that is done.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else has closed the queue; what was in it is handled then as well.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ReflectorError> {
+        let mut workers = JoinSet::new();
+        for _ in 0..self.workers {
+            let (queue, shared, attempts) =
+                (Arc::clone(&self.queue), Arc::clone(&self.shared), self.attempts);
+            workers.spawn(work(queue, shared, attempts));
+        }
+        let ended = tokio::select! {
+            ended = self.reflector.run() => ended.map(|never| match never {}),
+            () = stop => Ok(()),
+        };
+        self.queue.close();
+        // Each ends when the queue is drained; none panics, as handlers' panics are caught.
+        while workers.join_next().await.is_some() {}
+        ended
+    }
+}
+
+async fn work<K, V, H>(queue: Arc<DeltaFifo<K, Arc<V>>>, shared: Arc<Shared<H>>, most: Option<u32>)
+where
+    K: std::hash::Hash + Eq + Debug + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    H: Handler<K, V>,
+{
+    loop {
+        let lease = match queue.pop_async_owned().await {
+            Ok(lease) => lease,
+            Err(Closed) => return,
+        };
+        let (key, attempts) = (lease.key(), lease.attempts());
+        let span = tracing::debug_span!("handle", ?key, attempts, deltas = lease.deltas().len());
+        let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
+        if tell(&shared, key, all).instrument(span).await {
+            lease.done();
+        } else if most.is_some_and(|most| attempts >= most) {
+            count(&shared.counts.given_up);
+            lease.give_up();
+        } else {
+            lease.requeue_with_backoff();
+        }
+    }
+}
+
+/// Whether all went well.
+async fn tell<K, V, H>(shared: &Shared<H>, key: &K, notifications: Vec<Notification<V>>) -> bool
+where
+    K: Sync,
+    V: Send + Sync,
+    H: Handler<K, V>,
+{
+    for notification in notifications {
+        let handled = AssertUnwindSafe(shared.handler.handle(key, notification)).catch_unwind().await;
+        match handled {
+            Ok(Ok(())) => count(&shared.counts.handled),
+            Ok(Err(error)) => {
+                count(&shared.counts.failed);
+                tracing::warn!(%error, "a handler failed");
+                return false;
+            }
+            Err(_) => {
+                count(&shared.counts.panicked);
+                tracing::error!("a handler panicked");
+                return false;
+            }
+        }
+    }
+    true
+}

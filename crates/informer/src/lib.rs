@@ -1,0 +1,21 @@
+//! List and watch anything into a [`DeltaFifo`](delta_fifo::DeltaFifo).
+//!
+//! - [`ListWatch`] is a source: a list in pages, and changes from a version on.
+//! - [`Reflector`] keeps a queue in step with a source, through broken lists, closed watches and versions that are gone.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod backoff;
+mod controller;
+mod notification;
+mod reflector;
+mod source;
+mod versions;
+
+pub use backoff::RetryPolicy;
+pub use controller::{Controller, Counts, Handler};
+pub use notification::Notification;
+pub use reflector::{Progress, Reflector, ReflectorBuilder, ReflectorError, SourceQueue, WaitProcessedError};
+pub use source::{ListWatch, Page, PageRequest, SourceError, WatchEvent};
+pub use versions::ResourceVersion;

@@ -1,0 +1,97 @@
+//! What handlers are told of a key: once for each delta, oldest first, as client-go's `processDeltas` does.
+
+use std::sync::Arc;
+
+use delta_fifo::{Delta, Deltas};
+
+/// What has happened to an object, as a handler sees it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Notification<V> {
+    /// An object that was not there before.
+    Added {
+        /// The object.
+        object: Arc<V>,
+        /// It stems from the first list.
+        is_initial: bool,
+    },
+    /// An object is another; or the same, after a resync or another list.
+    Updated {
+        /// As the handler was told of it last.
+        old: Arc<V>,
+        /// As it is now.
+        new: Arc<V>,
+    },
+    /// An object is gone.
+    Deleted {
+        /// As it was last, as far as anybody saw.
+        last: Arc<V>,
+        /// A list without it said so: it may have changed unseen before it went.
+        is_missed: bool,
+    },
+}
+
+impl<V> Clone for Notification<V> {
+    fn clone(&self) -> Self {
+        match self {
+            Notification::Added { object, is_initial } => {
+                Notification::Added { object: Arc::clone(object), is_initial: *is_initial }
+            }
+            Notification::Updated { old, new } => {
+                Notification::Updated { old: Arc::clone(old), new: Arc::clone(new) }
+            }
+            Notification::Deleted { last, is_missed } => {
+                Notification::Deleted { last: Arc::clone(last), is_missed: *is_missed }
+            }
+        }
+    }
+}
+
+impl<V> Notification<V> {
+    /// The newest object that it speaks of.
+    #[must_use]
+    pub fn object(&self) -> &Arc<V> {
+        match self {
+            Notification::Added { object, .. } => object,
+            Notification::Updated { new, .. } => new,
+            Notification::Deleted { last, .. } => last,
+        }
+    }
+}
+
+/// What the deltas of a lease come to for a handler that knows the object `before` them. Deltas without an object, of which nobody ever
+/// saw one, say nothing.
+pub(crate) fn notifications<K, V>(
+    mut before: Option<Arc<V>>,
+    deltas: Deltas<'_, K, Arc<V>>,
+    is_initial: bool,
+) -> Vec<Notification<V>> {
+    let mut all = Vec::with_capacity(deltas.len());
+    for delta in deltas.iter() {
+        let (object, is_gone, is_missed) = match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                (object, false, false)
+            }
+            Delta::Deleted(object) => (object, true, false),
+            Delta::DeletedFinalStateUnknown(tombstone) => match tombstone.object {
+                Some(object) => (object, true, true),
+                None => match &before {
+                    Some(_) => {
+                        let last = before.take().expect("it is there");
+                        all.push(Notification::Deleted { last, is_missed: true });
+                        continue;
+                    }
+                    None => continue,
+                },
+            },
+        };
+        let object = Arc::clone(object);
+        let next = (!is_gone).then(|| Arc::clone(&object));
+        all.push(match (is_gone, before) {
+            (true, _) => Notification::Deleted { last: object, is_missed },
+            (false, Some(old)) => Notification::Updated { old, new: object },
+            (false, None) => Notification::Added { object, is_initial },
+        });
+        before = next;
+    }
+    all
+}

@@ -1,0 +1,200 @@
+//! The loop: what handlers are told, in which order, and what comes of their errors and panics.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Memory, Object};
+use delta_fifo::DeltaQueue;
+use delta_fifo::{Backoff, Builder, KnownView};
+use delta_fifo_informer::{Controller, Counts, Handler, Notification, Reflector, SourceQueue};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// What was told, and what the next telling of a key comes to.
+#[derive(Default)]
+struct Told {
+    log: Mutex<Vec<String>>,
+    faults: Mutex<HashMap<String, Vec<&'static str>>>,
+    takes: Duration,
+    at_once: Mutex<HashMap<String, usize>>,
+}
+
+#[derive(Clone, Default)]
+struct Teller(Arc<Told>);
+
+impl Handler<String, Object> for Teller {
+    type Error = &'static str;
+
+    async fn handle(&self, key: &String, notification: Notification<Object>) -> Result<(), &'static str> {
+        {
+            let mut at_once = self.0.at_once.lock().unwrap();
+            let hands = at_once.entry(key.clone()).or_default();
+            *hands += 1;
+            assert_eq!(*hands, 1, "{key} in two hands");
+        }
+        tokio::time::sleep(self.0.takes).await;
+        *self.0.at_once.lock().unwrap().get_mut(key).expect("it was put there") -= 1;
+        let fault = self.0.faults.lock().unwrap().get_mut(key).and_then(Vec::pop);
+        match fault {
+            Some("panic") => panic!("as it was told to"),
+            Some(fault) => return Err(fault),
+            None => {}
+        }
+        self.0.log.lock().unwrap().push(match notification {
+            Notification::Added { object, is_initial } => {
+                format!("{key} added {}{}", object.number, if is_initial { " at first" } else { "" })
+            }
+            Notification::Updated { old, new } => format!("{key} {} to {}", old.number, new.number),
+            Notification::Deleted { last, is_missed } => {
+                format!("{key} deleted {}{}", last.number, if is_missed { ", missed" } else { "" })
+            }
+        });
+        Ok(())
+    }
+}
+
+struct Running {
+    source: Memory,
+    teller: Teller,
+    queue: Arc<SourceQueue<Memory>>,
+    counts: Arc<Counts>,
+    stop: Option<oneshot::Sender<()>>,
+    controller: JoinHandle<()>,
+}
+
+fn run(source: &Memory, teller: Teller, workers: usize, most: Option<u32>) -> Running {
+    let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(1));
+    let queue: Arc<SourceQueue<Memory>> =
+        Arc::new(Builder::new().backoff(backoff).timer(delta_fifo::TokioTimer::current()).build());
+    let reflector = Reflector::builder(source.clone()).build(Arc::clone(&queue));
+    let mut controller = Controller::new(reflector, teller.clone()).workers(workers);
+    if let Some(most) = most {
+        controller = controller.give_up_after(most);
+    }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let counts = controller.counts();
+    let controller = tokio::spawn(async move {
+        let _ = controller.run(async { _ = stopped.await }).await;
+    });
+    Running { source: source.clone(), teller, queue, counts, stop: Some(stop), controller }
+}
+
+impl Running {
+    /// Everything that has happened so far is told.
+    async fn settle(&self) {
+        let start = tokio::time::Instant::now();
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let known: HashMap<String, u64> =
+                self.queue.known().iter().map(|known| (known.key().clone(), known.object().number)).collect();
+            let there =
+                self.source.objects().into_iter().map(|object| (object.name, object.number)).collect();
+            if known == there && self.queue.pending_len() + self.queue.leased_len() == 0 {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "{known:?} is not {there:?}");
+        }
+    }
+
+    fn log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.teller.0.log.lock().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn handlers_are_told_of_each_delta_once() {
+    let source = Memory::default();
+    source.put("a", 1);
+    let running = run(&source, Teller::default(), 1, None);
+    running.settle().await;
+    assert_eq!(running.log(), ["a added 1 at first"]);
+    source.put("a", 2);
+    source.put("a", 3);
+    source.delete("a");
+    source.put("a", 4);
+    running.settle().await;
+    assert_eq!(running.log(), ["a 1 to 2", "a 2 to 3", "a deleted 3", "a added 4"]);
+    source.disconnect();
+    source.delete("a");
+    source.compact();
+    source.put("b", 5);
+    running.settle().await;
+    let mut log = running.log();
+    log.sort_unstable();
+    assert_eq!(log, ["a deleted 4, missed", "b added 5 at first"].map(|line| line.replace(" at first", "")));
+}
+
+#[tokio::test]
+async fn what_fails_or_panics_comes_again() {
+    let source = Memory::default();
+    let teller = Teller::default();
+    teller.0.faults.lock().unwrap().insert("a".to_owned(), vec!["no", "panic", "no"]);
+    source.put("a", 1);
+    source.put("b", 1);
+    let running = run(&source, teller, 2, None);
+    running.settle().await;
+    let mut log = running.log();
+    log.sort_unstable();
+    assert_eq!(log, ["a added 1 at first", "b added 1 at first"]);
+    let counts = &running.counts;
+    assert_eq!((counts.handled(), counts.failed(), counts.panicked(), counts.given_up()), (2, 2, 1, 0));
+}
+
+#[tokio::test]
+async fn after_too_many_failures_it_is_given_up() {
+    let source = Memory::default();
+    let teller = Teller::default();
+    teller.0.faults.lock().unwrap().insert("a".to_owned(), vec!["no"; 100]);
+    source.put("a", 1);
+    let running = run(&source, teller, 1, Some(3));
+    running.settle().await;
+    assert_eq!((running.counts.failed(), running.counts.given_up()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_stop_drains() {
+    let source = Memory::default();
+    (0..50).for_each(|number| _ = source.put(&format!("key-{number}"), number));
+    let teller = Teller(Arc::new(Told { takes: Duration::from_millis(2), ..Told::default() }));
+    let mut running = run(&source, teller, 4, None);
+    while running.queue.leased_len() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    running.stop.take().expect("once").send(()).expect("it runs");
+    tokio::time::timeout(Duration::from_secs(60), &mut running.controller)
+        .await
+        .expect("it ends")
+        .expect("well");
+    assert_eq!(running.log().len(), 50, "everything that was in the queue");
+    assert!(running.queue.is_closed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn keys_side_by_side_and_each_in_order() {
+    let source = Memory::default();
+    let running = run(&source, Teller::default(), 8, None);
+    for number in 0..2_000 {
+        source.put(&format!("key-{}", number % 7), number);
+        if number % 50 == 0 {
+            source.disconnect();
+            tokio::task::yield_now().await;
+        }
+    }
+    running.settle().await;
+    let mut last: HashMap<String, u64> = HashMap::new();
+    for line in running.log() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number: u64 = match words[1..] {
+            ["added", number, ..] => number.parse().expect("a number"),
+            [old, "to", new] => {
+                assert_eq!(last.get(words[0]).copied(), old.parse().ok(), "{line}");
+                new.parse().expect("a number")
+            }
+            _ => panic!("{line}"),
+        };
+        assert!(last.insert(words[0].to_owned(), number).is_none_or(|before| before < number), "{line}");
+    }
+}
