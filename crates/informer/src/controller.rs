@@ -59,6 +59,14 @@ impl Counts {
     pub fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
+
+    pub(crate) fn count_handled(&self) {
+        count(&self.handled);
+    }
+
+    pub(crate) fn count_panicked(&self) {
+        count(&self.panicked);
+    }
 }
 
 fn count(of: &AtomicU64) {
@@ -175,14 +183,14 @@ where
     for notification in notifications {
         let handled = AssertUnwindSafe(shared.handler.handle(key, notification)).catch_unwind().await;
         match handled {
-            Ok(Ok(())) => count(&shared.counts.handled),
+            Ok(Ok(())) => shared.counts.count_handled(),
             Ok(Err(error)) => {
                 count(&shared.counts.failed);
                 tracing::warn!(%error, "a handler failed");
                 return false;
             }
             Err(_) => {
-                count(&shared.counts.panicked);
+                shared.counts.count_panicked();
                 tracing::error!("a handler panicked");
                 return false;
             }

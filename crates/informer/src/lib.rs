@@ -8,14 +8,23 @@
 
 mod backoff;
 mod controller;
+mod indexer;
 mod notification;
 mod reflector;
+mod shared;
 mod source;
+mod synced;
 mod versions;
 
 pub use backoff::RetryPolicy;
 pub use controller::{Controller, Counts, Handler};
+pub use indexer::{IndexSnapshot, Indexer, IndexerBuilder, NAMESPACE, Namespaced, NoSuchIndex};
 pub use notification::Notification;
 pub use reflector::{Progress, Reflector, ReflectorBuilder, ReflectorError, SourceQueue, WaitProcessedError};
+pub use shared::{
+    EventHandler, HandlerOptions, InformerEnded, InformerHandle, Registration, SharedInformer, StoreSnapshot,
+    Subscription,
+};
 pub use source::{ListWatch, Page, PageRequest, SourceError, WatchEvent};
+pub use synced::{NeverSynced, Synced};
 pub use versions::ResourceVersion;

@@ -67,31 +67,25 @@ pub(crate) fn notifications<K, V>(
 ) -> Vec<Notification<V>> {
     let mut all = Vec::with_capacity(deltas.len());
     for delta in deltas.iter() {
-        let (object, is_gone, is_missed) = match delta {
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                (object, false, false)
+        let notification = match delta {
+            Delta::Added(new) | Delta::Updated(new) | Delta::Replaced(new) | Delta::Sync(new) => {
+                let object = Arc::clone(new);
+                match before.replace(Arc::clone(new)) {
+                    Some(old) => Notification::Updated { old, new: object },
+                    None => Notification::Added { object, is_initial },
+                }
             }
-            Delta::Deleted(object) => (object, true, false),
-            Delta::DeletedFinalStateUnknown(tombstone) => match tombstone.object {
-                Some(object) => (object, true, true),
-                None => match &before {
-                    Some(_) => {
-                        let last = before.take().expect("it is there");
-                        all.push(Notification::Deleted { last, is_missed: true });
-                        continue;
-                    }
-                    None => continue,
-                },
-            },
+            Delta::Deleted(last) => {
+                before = None;
+                Notification::Deleted { last: Arc::clone(last), is_missed: false }
+            }
+            Delta::DeletedFinalStateUnknown(tombstone) => {
+                let seen = before.take();
+                let Some(last) = tombstone.object.cloned().or(seen) else { continue };
+                Notification::Deleted { last, is_missed: true }
+            }
         };
-        let object = Arc::clone(object);
-        let next = (!is_gone).then(|| Arc::clone(&object));
-        all.push(match (is_gone, before) {
-            (true, _) => Notification::Deleted { last: object, is_missed },
-            (false, Some(old)) => Notification::Updated { old, new: object },
-            (false, None) => Notification::Added { object, is_initial },
-        });
-        before = next;
+        all.push(notification);
     }
     all
 }

@@ -1,0 +1,218 @@
+//! From the source's queue to the queues of the handlers.
+//!
+//! # Invariants
+//!
+//! - **H1, one order.** The distributor alone pops the source's queue, and tells every handler's queue before it ends a lease. So each
+//!   handler is told of a key in the order of its deltas.
+//! - **H2, joining.** Who joins does so while the distributor holds no lease, and gets a snapshot of that moment. All that was popped
+//!   is in it, and nothing that will be.
+//! - **H3, synced.** The source's queue has synced when the leases of the whole first list are done; by H1 it is in the handlers'
+//!   queues then. So a mark that is set there after that, and after the handler's own first objects, covers it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delta_fifo::{Builder, Change, Delta, DeltaFifo, DeltaQueue, KnownView, Lease};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::registration::{Registration, Telling};
+use super::{Shared, StoreSnapshot};
+use crate::notification::{Notification, notifications};
+use crate::reflector::SourceQueue;
+use crate::source::ListWatch;
+use crate::synced::SyncedSender;
+
+/// So many leases at a time, and so many times, before somebody may join.
+const BATCH: usize = 64;
+const BATCHES: usize = 16;
+
+/// What waits to be told to one handler.
+pub(super) type HandlerQueue<L> = DeltaFifo<<L as ListWatch>::Key, Notification<<L as ListWatch>::Object>>;
+type Changes<L> = Vec<Change<<L as ListWatch>::Key, Notification<<L as ListWatch>::Object>>>;
+
+/// What a handler knows when it joins.
+pub(super) type Start<L> = oneshot::Receiver<StoreSnapshot<L>>;
+
+/// The distributor's end of one handler.
+pub(super) struct Subscriber<L: ListWatch> {
+    queue: Arc<HandlerQueue<L>>,
+    start: Option<oneshot::Sender<StoreSnapshot<L>>>,
+    /// Tells the handler what is in its queue. None: somebody else reads it.
+    runner: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    resync: Option<Resync>,
+    telling: Arc<Telling<L>>,
+}
+
+struct Resync {
+    period: Duration,
+    next: Instant,
+    /// Runs until the last one is told, so that a handler that is slower than its period is not told ever more.
+    last: Option<JoinHandle<()>>,
+}
+
+impl<L: ListWatch> Subscriber<L> {
+    pub(super) fn new(resync_every: Option<Duration>) -> (Self, Registration<L>, Start<L>) {
+        let queue = Arc::new(Builder::new().no_known_objects().build::<HandlerQueue<L>>());
+        let (start, started) = oneshot::channel();
+        let registration = Registration::new(Arc::clone(&queue));
+        let resync = resync_every.map(|period| Resync { period, next: Instant::now() + period, last: None });
+        let telling = registration.telling();
+        (Subscriber { queue, start: Some(start), runner: None, resync, telling }, registration, started)
+    }
+
+    pub(super) fn run_by(self, runner: impl Future<Output = ()> + Send + 'static) -> Self {
+        Subscriber { runner: Some(Box::pin(runner)), ..self }
+    }
+
+    fn next_resync(&self) -> Option<Instant> {
+        self.resync.as_ref().map(|resync| resync.next)
+    }
+
+    fn resync_if_due(&mut self, now: Instant, queue: &SourceQueue<L>) {
+        let Some(resync) = self.resync.as_mut().filter(|resync| resync.next <= now) else { return };
+        resync.next = now + resync.period;
+        if resync.last.as_ref().is_some_and(|last| !last.is_finished()) {
+            return;
+        }
+        let snapshot = queue.snapshot();
+        let known = snapshot.iter().map(|known| {
+            let object = Arc::clone(known.object());
+            Change::Update(
+                known.key().clone(),
+                Notification::Updated { old: Arc::clone(&object), new: object },
+            )
+        });
+        // Closed: it has been removed.
+        let _ = self.queue.change_all(known.collect::<Changes<L>>());
+        let queue = Arc::clone(&self.queue);
+        resync.last = Some(tokio::spawn(async move { all_told(&queue).await }));
+    }
+}
+
+/// Until everything that is in a handler's queue now has been told.
+pub(super) async fn all_told<K, V>(queue: &DeltaFifo<K, Notification<V>>)
+where
+    K: std::hash::Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    if let Ok(told) = queue.mark("told") {
+        let _ = told.wait_async().await;
+    }
+}
+
+pub(super) struct Distributor<L: ListWatch> {
+    shared: Arc<Shared<L>>,
+    synced: SyncedSender,
+    subscribers: Vec<Subscriber<L>>,
+    /// The tasks of the handlers.
+    runners: JoinSet<()>,
+}
+
+impl<L: ListWatch> Distributor<L> {
+    pub(super) fn new(shared: Arc<Shared<L>>, synced: SyncedSender) -> Self {
+        Distributor { shared, synced, subscribers: Vec::new(), runners: JoinSet::new() }
+    }
+
+    /// Until the queue is closed, drained, and everything told.
+    pub(super) async fn run(mut self, mut joining: mpsc::UnboundedReceiver<Subscriber<L>>) {
+        let queue = Arc::clone(&self.shared.queue);
+        loop {
+            let is_synced = self.synced.is_synced();
+            let next_resync = self.subscribers.iter().filter_map(Subscriber::next_resync).min();
+            tokio::select! {
+                biased;
+                Some(subscriber) = joining.recv() => self.join(subscriber),
+                // Before more is leased, as it is the distributor that notices.
+                Ok(()) = queue.wait_synced_async(), if !is_synced => self.say_synced(),
+                () = due(next_resync) => self.resync(),
+                first = queue.pop_async() => match first {
+                    Ok(first) => self.distribute(first),
+                    Err(_closed) => break,
+                },
+            }
+        }
+        // Nobody can join any more, and who has just done so is told of what is known.
+        joining.close();
+        while let Some(subscriber) = joining.recv().await {
+            self.join(subscriber);
+        }
+        for subscriber in self.subscribers.drain(..) {
+            subscriber.queue.close();
+        }
+        while self.runners.join_next().await.is_some() {}
+    }
+
+    /// H2.
+    fn join(&mut self, mut subscriber: Subscriber<L>) {
+        self.subscribers.retain(|other| !other.queue.is_closed());
+        if let Some(start) = subscriber.start.take() {
+            // Nobody is there: it has been removed.
+            let _ = start.send(self.shared.queue.snapshot());
+        }
+        if let Some(runner) = subscriber.runner.take() {
+            self.runners.spawn(runner);
+        }
+        if self.synced.is_synced() {
+            subscriber.telling.source_has_synced();
+        }
+        self.subscribers.push(subscriber);
+    }
+
+    /// H3.
+    fn say_synced(&mut self) {
+        self.synced.has_synced();
+        self.subscribers.iter().for_each(|subscriber| subscriber.telling.source_has_synced());
+    }
+
+    fn resync(&mut self) {
+        let now = Instant::now();
+        self.subscribers.iter_mut().for_each(|subscriber| subscriber.resync_if_due(now, &self.shared.queue));
+    }
+
+    /// What is there, beginning with what was popped already; H1.
+    fn distribute(&mut self, first: Lease<'_, SourceQueue<L>>) {
+        self.subscribers.retain(|subscriber| !subscriber.queue.is_closed());
+        self.tell([&first]);
+        first.done();
+        let queue = Arc::clone(&self.shared.queue);
+        for _ in 0..BATCHES {
+            let Ok(batch) = queue.try_pop_batch(BATCH) else { break };
+            self.tell(batch.iter());
+            batch.done();
+        }
+    }
+
+    fn tell<'l, 'q: 'l>(&self, leases: impl IntoIterator<Item = &'l Lease<'q, SourceQueue<L>>>) {
+        let mut all: Changes<L> = Vec::new();
+        for lease in leases {
+            let (key, before) = (lease.key(), lease.previous());
+            let newest = match lease.deltas().newest() {
+                Delta::Deleted(_) | Delta::DeletedFinalStateUnknown(_) => None,
+                newest => newest.object(),
+            };
+            self.shared.indexer.change(key, before, newest);
+            let told = notifications(before.cloned(), lease.deltas(), lease.is_initial());
+            all.extend(told.into_iter().map(|notification| Change::Update(key.clone(), notification)));
+        }
+        let mut subscribers = self.subscribers.iter();
+        let last = subscribers.next_back();
+        for subscriber in subscribers {
+            // Closed, here and below: it has been removed.
+            let _ = subscriber.queue.change_all(all.clone());
+        }
+        if let Some(last) = last {
+            let _ = last.queue.change_all(all);
+        }
+    }
+}
+
+/// Never, without a time.
+async fn due(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
