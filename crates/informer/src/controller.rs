@@ -5,11 +5,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use delta_fifo::{Closed, DeltaFifo, DeltaQueue};
+use delta_fifo::{DeltaFifo, DeltaQueue};
 use futures_util::FutureExt;
 use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
 use tracing::Instrument;
 
+use crate::metrics::{QueueMetrics, looks};
 use crate::notification::{Notification, notifications};
 use crate::reflector::{Reflector, ReflectorError, SourceQueue};
 use crate::source::ListWatch;
@@ -131,11 +133,18 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     ///
     /// Somebody else has closed the queue; what was in it is handled then as well.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ReflectorError> {
+        let metrics = Arc::new(QueueMetrics::new(self.reflector.name()));
+        let mut watching = JoinSet::new();
+        watching.spawn(look(Arc::clone(&metrics), Arc::clone(&self.queue)));
         let mut workers = JoinSet::new();
         for _ in 0..self.workers {
-            let (queue, shared, attempts) =
-                (Arc::clone(&self.queue), Arc::clone(&self.shared), self.attempts);
-            workers.spawn(work(queue, shared, attempts));
+            let worker = Worker {
+                queue: Arc::clone(&self.queue),
+                shared: Arc::clone(&self.shared),
+                metrics: Arc::clone(&metrics),
+                attempts: self.attempts,
+            };
+            workers.spawn(worker.work());
         }
         let ended = tokio::select! {
             ended = self.reflector.run() => ended.map(|never| match never {}),
@@ -148,27 +157,54 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     }
 }
 
-async fn work<K, V, H>(queue: Arc<DeltaFifo<K, Arc<V>>>, shared: Arc<Shared<H>>, most: Option<u32>)
+async fn look<Q: DeltaQueue>(metrics: Arc<QueueMetrics>, queue: Arc<Q>) {
+    let mut looks = looks();
+    loop {
+        looks.tick().await;
+        metrics.look(queue.pending_len());
+    }
+}
+
+struct Worker<K, V, H> {
+    queue: Arc<DeltaFifo<K, Arc<V>>>,
+    shared: Arc<Shared<H>>,
+    metrics: Arc<QueueMetrics>,
+    attempts: Option<u32>,
+}
+
+impl<K, V, H> Worker<K, V, H>
 where
     K: std::hash::Hash + Eq + Debug + Send + Sync + 'static,
     V: Send + Sync + 'static,
     H: Handler<K, V>,
 {
-    loop {
-        let lease = match queue.pop_async_owned().await {
-            Ok(lease) => lease,
-            Err(Closed) => return,
-        };
-        let (key, attempts) = (lease.key(), lease.attempts());
-        let span = tracing::debug_span!("handle", ?key, attempts, deltas = lease.deltas().len());
-        let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
-        if tell(&shared, key, all).instrument(span).await {
-            lease.done();
-        } else if most.is_some_and(|most| attempts >= most) {
-            count(&shared.counts.given_up);
-            lease.give_up();
-        } else {
-            lease.requeue_with_backoff();
+    /// Until the queue is closed and drained.
+    async fn work(self) {
+        while let Ok(lease) = self.queue.pop_async_owned().await {
+            let (key, attempts) = (lease.key(), lease.attempts());
+            let depth = || self.queue.pending_len();
+            let span = tracing::debug_span!(
+                "handle",
+                ?key,
+                attempts,
+                deltas = lease.deltas().len(),
+                depth = depth()
+            );
+            let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
+            let working = self.metrics.begin(None);
+            let is_well = tell(&self.shared, key, all).instrument(span).await;
+            drop(working);
+            if is_well {
+                lease.done();
+            } else if self.attempts.is_some_and(|most| attempts >= most) {
+                count(&self.shared.counts.given_up);
+                lease.give_up();
+            } else {
+                self.metrics.retried();
+                lease.requeue_with_backoff();
+            }
+            // A handler that never waits must not keep others from the thread.
+            consume_budget().await;
         }
     }
 }

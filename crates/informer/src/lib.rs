@@ -9,7 +9,9 @@
 mod backoff;
 mod controller;
 mod indexer;
+mod metrics;
 mod notification;
+mod progress;
 mod reflector;
 mod shared;
 mod source;
@@ -20,7 +22,8 @@ pub use backoff::RetryPolicy;
 pub use controller::{Controller, Counts, Handler};
 pub use indexer::{IndexSnapshot, Indexer, IndexerBuilder, NAMESPACE, Namespaced, NoSuchIndex};
 pub use notification::Notification;
-pub use reflector::{Progress, Reflector, ReflectorBuilder, ReflectorError, SourceQueue, WaitProcessedError};
+pub use progress::{Progress, WaitProcessedError};
+pub use reflector::{Reflector, ReflectorBuilder, ReflectorError, SourceQueue};
 pub use shared::{
     EventHandler, HandlerOptions, InformerEnded, InformerHandle, Registration, SharedInformer, StoreSnapshot,
     Subscription,

@@ -13,13 +13,15 @@ mod subscription;
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use delta_fifo::DeltaQueue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::indexer::{IndexSnapshot, Indexer, IndexerBuilder};
-use crate::reflector::{Progress, Reflector, ReflectorError, SourceQueue};
+use crate::progress::Progress;
+use crate::reflector::{Reflector, ReflectorError, SourceQueue};
 use crate::source::ListWatch;
 use crate::synced::{Synced, SyncedSender};
 
@@ -50,6 +52,9 @@ pub struct SharedInformer<L: ListWatch> {
 }
 
 struct Shared<L: ListWatch> {
+    name: String,
+    /// Handlers so far.
+    count: AtomicUsize,
     queue: Arc<SourceQueue<L>>,
     indexer: Indexer<L::Key, L::Object>,
 }
@@ -63,7 +68,12 @@ impl<L: ListWatch> Debug for SharedInformer<L> {
 impl<L: ListWatch> SharedInformer<L> {
     /// Of a reflector. Handlers say how often they want to be resynced; what a resync of the reflector itself brings, all are told.
     pub fn new(reflector: Reflector<L>, indexes: IndexerBuilder<L::Key, L::Object>) -> Self {
-        let shared = Arc::new(Shared { queue: Arc::clone(reflector.queue()), indexer: indexes.build() });
+        let shared = Arc::new(Shared {
+            name: reflector.name().to_owned(),
+            count: AtomicUsize::new(0),
+            queue: Arc::clone(reflector.queue()),
+            indexer: indexes.build(),
+        });
         let (join, joining) = mpsc::unbounded_channel();
         let synced = SyncedSender::default();
         let handle = InformerHandle {
@@ -163,7 +173,8 @@ impl<L: ListWatch> InformerHandle<L> {
         options: HandlerOptions,
     ) -> Result<Registration<L>, InformerEnded> {
         assert!(options.workers > 0, "nobody would work");
-        let (subscriber, registration, start) = Subscriber::new(options.resync_every);
+        let (subscriber, registration, start) =
+            Subscriber::new(self.name(options.name), options.resync_every);
         let runner = Runner::new(handler, options.workers, registration.telling(), start);
         self.join.send(subscriber.run_by(runner.run())).map_err(|_| InformerEnded)?;
         Ok(registration)
@@ -179,9 +190,15 @@ impl<L: ListWatch> InformerHandle<L> {
         &self,
         resync_every: impl Into<Option<std::time::Duration>>,
     ) -> Result<Subscription<L>, InformerEnded> {
-        let (subscriber, registration, start) = Subscriber::new(resync_every.into());
+        let (subscriber, registration, start) = Subscriber::new(self.name(None), resync_every.into());
         self.join.send(subscriber).map_err(|_| InformerEnded)?;
         Ok(Subscription::new(registration, start))
+    }
+
+    fn name(&self, handler: Option<String>) -> String {
+        // Relaxed: only that no two are the same.
+        let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
+        format!("{}/{}", self.shared.name, handler.unwrap_or_else(|| number.to_string()))
     }
 
     /// All known objects as of one moment. As cheap as [`DeltaQueue::snapshot`].

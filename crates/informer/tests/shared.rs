@@ -344,8 +344,10 @@ async fn a_stop_tells_what_has_arrived() {
     let source = with_objects(50);
     let running = Running::new(&source);
     let (slow, fast) = (Scribe::new(1), Scribe::free());
-    let registrations =
-        [running.add(&slow), running.add_with(&fast, HandlerOptions { workers: 4, resync_every: None })];
+    let registrations = [
+        running.add(&slow),
+        running.add_with(&fast, HandlerOptions { workers: 4, ..HandlerOptions::default() }),
+    ];
     running.told(&[&registrations[1]]).await;
     slow.0.permits.add_permits(1_000);
     running.stop().await;

@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use delta_fifo::{Builder, Change, Delta, DeltaFifo, DeltaQueue, KnownView, Lease};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::registration::{Registration, Telling};
 use super::{Shared, StoreSnapshot};
+use crate::metrics::looks;
 use crate::notification::{Notification, notifications};
 use crate::reflector::SourceQueue;
 use crate::source::ListWatch;
@@ -31,14 +32,13 @@ const BATCHES: usize = 16;
 
 /// What waits to be told to one handler.
 pub(super) type HandlerQueue<L> = DeltaFifo<<L as ListWatch>::Key, Notification<<L as ListWatch>::Object>>;
-type Changes<L> = Vec<Change<<L as ListWatch>::Key, Notification<<L as ListWatch>::Object>>>;
+pub(super) type Changes<L> = Vec<Change<<L as ListWatch>::Key, Notification<<L as ListWatch>::Object>>>;
 
 /// What a handler knows when it joins.
 pub(super) type Start<L> = oneshot::Receiver<StoreSnapshot<L>>;
 
 /// The distributor's end of one handler.
 pub(super) struct Subscriber<L: ListWatch> {
-    queue: Arc<HandlerQueue<L>>,
     start: Option<oneshot::Sender<StoreSnapshot<L>>>,
     /// Tells the handler what is in its queue. None: somebody else reads it.
     runner: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -54,17 +54,21 @@ struct Resync {
 }
 
 impl<L: ListWatch> Subscriber<L> {
-    pub(super) fn new(resync_every: Option<Duration>) -> (Self, Registration<L>, Start<L>) {
-        let queue = Arc::new(Builder::new().no_known_objects().build::<HandlerQueue<L>>());
+    pub(super) fn new(name: String, resync_every: Option<Duration>) -> (Self, Registration<L>, Start<L>) {
+        let queue = Builder::new().no_known_objects().build::<HandlerQueue<L>>();
         let (start, started) = oneshot::channel();
-        let registration = Registration::new(Arc::clone(&queue));
+        let registration = Registration::new(Arc::new(queue), name);
         let resync = resync_every.map(|period| Resync { period, next: Instant::now() + period, last: None });
         let telling = registration.telling();
-        (Subscriber { queue, start: Some(start), runner: None, resync, telling }, registration, started)
+        (Subscriber { start: Some(start), runner: None, resync, telling }, registration, started)
     }
 
     pub(super) fn run_by(self, runner: impl Future<Output = ()> + Send + 'static) -> Self {
         Subscriber { runner: Some(Box::pin(runner)), ..self }
+    }
+
+    fn look(&self) {
+        self.telling.metrics.look(self.telling.queue.pending_len());
     }
 
     fn next_resync(&self) -> Option<Instant> {
@@ -85,9 +89,8 @@ impl<L: ListWatch> Subscriber<L> {
                 Notification::Updated { old: Arc::clone(&object), new: object },
             )
         });
-        // Closed: it has been removed.
-        let _ = self.queue.change_all(known.collect::<Changes<L>>());
-        let queue = Arc::clone(&self.queue);
+        self.telling.append(known.collect());
+        let queue = Arc::clone(&self.telling.queue);
         resync.last = Some(tokio::spawn(async move { all_told(&queue).await }));
     }
 }
@@ -119,6 +122,7 @@ impl<L: ListWatch> Distributor<L> {
     /// Until the queue is closed, drained, and everything told.
     pub(super) async fn run(mut self, mut joining: mpsc::UnboundedReceiver<Subscriber<L>>) {
         let queue = Arc::clone(&self.shared.queue);
+        let mut looks = looks();
         loop {
             let is_synced = self.synced.is_synced();
             let next_resync = self.subscribers.iter().filter_map(Subscriber::next_resync).min();
@@ -128,11 +132,14 @@ impl<L: ListWatch> Distributor<L> {
                 // Before more is leased, as it is the distributor that notices.
                 Ok(()) = queue.wait_synced_async(), if !is_synced => self.say_synced(),
                 () = due(next_resync) => self.resync(),
+                _ = looks.tick() => self.subscribers.iter().for_each(Subscriber::look),
                 first = queue.pop_async() => match first {
                     Ok(first) => self.distribute(first),
                     Err(_closed) => break,
                 },
             }
+            // There may be always more: others want to run as well.
+            yield_now().await;
         }
         // Nobody can join any more, and who has just done so is told of what is known.
         joining.close();
@@ -140,14 +147,14 @@ impl<L: ListWatch> Distributor<L> {
             self.join(subscriber);
         }
         for subscriber in self.subscribers.drain(..) {
-            subscriber.queue.close();
+            subscriber.telling.queue.close();
         }
         while self.runners.join_next().await.is_some() {}
     }
 
     /// H2.
     fn join(&mut self, mut subscriber: Subscriber<L>) {
-        self.subscribers.retain(|other| !other.queue.is_closed());
+        self.subscribers.retain(|other| !other.telling.queue.is_closed());
         if let Some(start) = subscriber.start.take() {
             // Nobody is there: it has been removed.
             let _ = start.send(self.shared.queue.snapshot());
@@ -174,7 +181,7 @@ impl<L: ListWatch> Distributor<L> {
 
     /// What is there, beginning with what was popped already; H1.
     fn distribute(&mut self, first: Lease<'_, SourceQueue<L>>) {
-        self.subscribers.retain(|subscriber| !subscriber.queue.is_closed());
+        self.subscribers.retain(|subscriber| !subscriber.telling.queue.is_closed());
         self.tell([&first]);
         first.done();
         let queue = Arc::clone(&self.shared.queue);
@@ -200,11 +207,10 @@ impl<L: ListWatch> Distributor<L> {
         let mut subscribers = self.subscribers.iter();
         let last = subscribers.next_back();
         for subscriber in subscribers {
-            // Closed, here and below: it has been removed.
-            let _ = subscriber.queue.change_all(all.clone());
+            subscriber.telling.append(all.clone());
         }
         if let Some(last) = last {
-            let _ = last.queue.change_all(all);
+            last.telling.append(all);
         }
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use delta_fifo::{DeltaQueue, KnownView};
 use futures_util::FutureExt;
 use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
+use tracing::Instrument;
 
 use super::distributor::Start;
 use super::registration::{Teller, Telling};
@@ -40,6 +42,8 @@ pub trait EventHandler<K: Sync, V: Send + Sync>: Send + Sync + 'static {
 /// Options of a handler.
 #[derive(Clone, Debug)]
 pub struct HandlerOptions {
+    /// What it is called in metrics and spans, after the informer's name; default: its number.
+    pub name: Option<String>,
     /// So many keys at once; default 1.
     pub workers: usize,
     /// Every known object is told again so often, as an update to itself; default: never. A handler that is not through with the last
@@ -49,7 +53,7 @@ pub struct HandlerOptions {
 
 impl Default for HandlerOptions {
     fn default() -> Self {
-        HandlerOptions { workers: 1, resync_every: None }
+        HandlerOptions { name: None, workers: 1, resync_every: None }
     }
 }
 
@@ -109,13 +113,24 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Call<L, H> {
         while let Ok(lease) = self.telling.queue.pop_async_owned().await {
             let key = lease.key();
             let all: Vec<_> = lease.deltas().iter().filter_map(|delta| delta.object().cloned()).collect();
+            let depth = || self.telling.queue.pending_len();
+            let span = tracing::debug_span!(
+                "handle",
+                handler = self.telling.name,
+                ?key,
+                deltas = all.len(),
+                depth = depth()
+            );
+            let _working = self.telling.metrics.begin(None);
             for notification in all {
                 if self.telling.is_removed() {
                     break;
                 }
-                self.tell(key, notification).await;
+                self.tell(key, notification).instrument(span.clone()).await;
             }
             lease.done();
+            // A handler that never waits must not keep others from the thread.
+            consume_budget().await;
         }
     }
 
@@ -132,7 +147,7 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Call<L, H> {
             Ok(()) => self.telling.counts.count_handled(),
             Err(_) => {
                 self.telling.counts.count_panicked();
-                tracing::error!(?key, "a handler panicked");
+                tracing::error!(handler = self.telling.name, ?key, "a handler panicked");
             }
         }
     }

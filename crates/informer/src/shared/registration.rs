@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use delta_fifo::DeltaQueue;
 use tokio::sync::watch;
 
-use super::distributor::{HandlerQueue, all_told};
+use super::distributor::{Changes, HandlerQueue, all_told};
 use crate::controller::Counts;
+use crate::metrics::QueueMetrics;
 use crate::source::ListWatch;
 use crate::synced::{Synced, SyncedSender};
 
@@ -19,8 +20,10 @@ pub struct InformerEnded;
 
 /// How far a handler is; shared by its registration, its task and the distributor.
 pub(super) struct Telling<L: ListWatch> {
+    pub(super) name: String,
     pub(super) queue: Arc<HandlerQueue<L>>,
     pub(super) counts: Arc<Counts>,
+    pub(super) metrics: QueueMetrics,
     synced: SyncedSender,
     removed: AtomicBool,
     stage: watch::Sender<Stage>,
@@ -53,6 +56,12 @@ impl<L: ListWatch> Telling<L> {
     async fn reached(&self, stage: Stage) {
         // Its sender is held.
         _ = self.stage.subscribe().wait_for(|now| *now >= stage).await;
+    }
+
+    pub(super) fn append(&self, changes: Changes<L>) {
+        self.metrics.added(changes.len());
+        // Closed: it has been removed.
+        let _ = self.queue.change_all(changes);
     }
 
     pub(super) fn begins(&self) {
@@ -91,16 +100,22 @@ pub struct Registration<L: ListWatch>(Arc<Telling<L>>);
 
 impl<L: ListWatch> Debug for Registration<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Telling { queue, counts, .. } = &*self.0;
-        f.debug_struct("Registration").field("pending", &queue.pending_len()).field("counts", counts).finish()
+        let Telling { name, queue, counts, .. } = &*self.0;
+        f.debug_struct("Registration")
+            .field("name", name)
+            .field("pending", &queue.pending_len())
+            .field("counts", counts)
+            .finish()
     }
 }
 
 impl<L: ListWatch> Registration<L> {
-    pub(super) fn new(queue: Arc<HandlerQueue<L>>) -> Self {
+    pub(super) fn new(queue: Arc<HandlerQueue<L>>, name: String) -> Self {
         Registration(Arc::new(Telling {
             queue,
             counts: Arc::default(),
+            metrics: QueueMetrics::new(&name),
+            name,
             synced: SyncedSender::default(),
             removed: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Joining),

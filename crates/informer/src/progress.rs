@@ -1,0 +1,71 @@
+//! How far a reflector is, and how far behind it what is processed.
+
+use std::sync::Arc;
+
+use delta_fifo::DeltaQueue;
+use tokio::sync::watch;
+
+use crate::reflector::SourceQueue;
+use crate::source::ListWatch;
+use crate::versions::ResourceVersion;
+
+/// How far a [`Reflector`](crate::Reflector) is, and how far what is processed is behind.
+#[derive(Debug)]
+pub struct Progress<L: ListWatch> {
+    queue: Arc<SourceQueue<L>>,
+    observed: watch::Receiver<Option<ResourceVersion>>,
+}
+
+impl<L: ListWatch> Progress<L> {
+    pub(crate) fn new(
+        queue: Arc<SourceQueue<L>>,
+        observed: watch::Receiver<Option<ResourceVersion>>,
+    ) -> Self {
+        Progress { queue, observed }
+    }
+}
+
+impl<L: ListWatch> Clone for Progress<L> {
+    fn clone(&self) -> Self {
+        Progress { queue: Arc::clone(&self.queue), observed: self.observed.clone() }
+    }
+}
+
+/// Why a version can no longer come.
+#[derive(Debug, thiserror::Error)]
+#[error("version {version}: the reflector has ended, or the queue is closed")]
+pub struct WaitProcessedError {
+    /// What was waited for.
+    pub version: ResourceVersion,
+}
+
+impl<L: ListWatch> Progress<L> {
+    /// The newest version up to which everything is in the queue; none before the first list.
+    #[must_use]
+    pub fn observed(&self) -> Option<ResourceVersion> {
+        self.observed.borrow().clone()
+    }
+
+    /// The newest version up to which everything has been processed. O(known keys) at most.
+    #[must_use]
+    pub fn processed(&self) -> Option<ResourceVersion> {
+        self.queue.processed_through().map(|version| version.to_string().into())
+    }
+
+    /// Waits until everything up to this version has been processed: who has written it and got it from the source then sees its own
+    /// write. A version that cannot be compared with others is waited for until it is the observed one.
+    ///
+    /// # Errors
+    ///
+    /// It can no longer come.
+    pub async fn wait_processed(&mut self, version: &ResourceVersion) -> Result<(), WaitProcessedError> {
+        let too_late = || WaitProcessedError { version: version.clone() };
+        let reached = |observed: &Option<ResourceVersion>| {
+            observed.as_ref().is_some_and(|observed| observed >= version)
+        };
+        let observed = self.observed.wait_for(reached).await.map_err(|_| too_late())?.clone();
+        let mark = observed.expect("it has been reached");
+        let completion = self.queue.mark(mark).map_err(|_| too_late())?;
+        completion.wait_async().await.map_err(|_| too_late())
+    }
+}
