@@ -154,6 +154,21 @@ async fn a_version_that_is_gone_means_another_list_and_no_deletion_is_missed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_that_can_never_be_watched_from_are_not_asked_for_without_end() {
+    let source = with_objects(1);
+    (0..1_000).for_each(|_| source.fail_watch(SourceError::Gone("as it was told to".into())));
+    let following = follow(&source, |builder| builder);
+    let consumer = tokio::spawn({
+        let queue = Arc::clone(&following.queue);
+        async move { while queue.pop_async_owned().await.map(|lease| lease.done()).is_ok() {} }
+    });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (lists, _) = source.asked();
+    assert!((3..10).contains(&lists), "{lists} lists in a minute");
+    consumer.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bookmark_spares_a_list() {
     let source = with_objects(1);
     let mut following = follow(&source, |builder| builder);

@@ -10,7 +10,7 @@ use common::{Memory, Object};
 use delta_fifo::{Builder, KnownView};
 use delta_fifo_informer::{
     EventHandler, HandlerOptions, IndexerBuilder, InformerEnded, InformerHandle, NAMESPACE, NeverSynced,
-    Notification, Reflector, ReflectorError, Registration, SharedInformer, SourceQueue, Synced,
+    Notification, Reflector, ReflectorError, Registration, RetryPolicy, SharedInformer, SourceQueue, Synced,
 };
 use futures_util::StreamExt;
 use tokio::sync::{Semaphore, oneshot};
@@ -101,7 +101,8 @@ struct Running {
 
 fn informer(source: &Memory) -> SharedInformer<Memory> {
     let queue: Arc<SourceQueue<Memory>> = Arc::new(Builder::new().build());
-    let reflector = Reflector::builder(source.clone()).page_size(3).build(queue);
+    let retry = RetryPolicy { initial: Duration::from_millis(1), ..RetryPolicy::default() };
+    let reflector = Reflector::builder(source.clone()).page_size(3).retry(retry).build(queue);
     SharedInformer::new(reflector, IndexerBuilder::default().by_namespace())
 }
 
