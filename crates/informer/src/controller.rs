@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tracing::Instrument;
 
+use crate::indexer::{Indexer, IndexerBuilder};
 use crate::metrics::{QueueMetrics, looks};
-use crate::notification::{Notification, notifications};
+use crate::notification::{Notification, left_by, notifications};
 use crate::reflector::{Reflector, ReflectorError, SourceQueue};
 use crate::source::ListWatch;
 
@@ -82,6 +83,7 @@ pub struct Controller<L: ListWatch, H> {
     queue: Arc<SourceQueue<L>>,
     workers: usize,
     attempts: Option<u32>,
+    indexer: Arc<Indexer<L::Key, L::Object>>,
     shared: Arc<Shared<H>>,
 }
 
@@ -95,7 +97,8 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     pub fn new(reflector: Reflector<L>, handler: H) -> Self {
         let queue = Arc::clone(reflector.queue());
         let shared = Arc::new(Shared { handler, counts: Arc::default() });
-        Controller { reflector, queue, workers: 1, attempts: None, shared }
+        let indexer = Arc::new(IndexerBuilder::default().build());
+        Controller { reflector, queue, workers: 1, attempts: None, indexer, shared }
     }
 
     /// So many keys at once.
@@ -117,9 +120,26 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
         self
     }
 
+    /// Which indexes it keeps of the known objects; default: none.
+    #[must_use]
+    pub fn indexes(mut self, indexes: IndexerBuilder<L::Key, L::Object>) -> Self {
+        self.indexer = Arc::new(indexes.build());
+        self
+    }
+
+    /// The indexes, for whoever reads them while it runs. A handler finds there what it is told of, or newer.
+    pub fn indexer(&self) -> Arc<Indexer<L::Key, L::Object>> {
+        Arc::clone(&self.indexer)
+    }
+
     /// What it has done; goes on counting while it runs.
     pub fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.shared.counts)
+    }
+
+    /// Who is told.
+    pub fn handler(&self) -> &H {
+        &self.shared.handler
     }
 
     /// The queue, whose known objects are the controller's store.
@@ -141,6 +161,7 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
             let worker = Worker {
                 queue: Arc::clone(&self.queue),
                 shared: Arc::clone(&self.shared),
+                indexer: Arc::clone(&self.indexer),
                 metrics: Arc::clone(&metrics),
                 attempts: self.attempts,
             };
@@ -168,13 +189,14 @@ async fn look<Q: DeltaQueue>(metrics: Arc<QueueMetrics>, queue: Arc<Q>) {
 struct Worker<K, V, H> {
     queue: Arc<DeltaFifo<K, Arc<V>>>,
     shared: Arc<Shared<H>>,
+    indexer: Arc<Indexer<K, V>>,
     metrics: Arc<QueueMetrics>,
     attempts: Option<u32>,
 }
 
 impl<K, V, H> Worker<K, V, H>
 where
-    K: std::hash::Hash + Eq + Debug + Send + Sync + 'static,
+    K: std::hash::Hash + Eq + Clone + Debug + Send + Sync + 'static,
     V: Send + Sync + 'static,
     H: Handler<K, V>,
 {
@@ -190,6 +212,7 @@ where
                 deltas = lease.deltas().len(),
                 depth = depth()
             );
+            self.indexer.change(key, lease.previous(), left_by(lease.deltas()));
             let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
             let working = self.metrics.begin(None);
             let is_well = tell(&self.shared, key, all).instrument(span).await;

@@ -58,6 +58,12 @@ impl<V> Notification<V> {
     }
 }
 
+/// The object that is there after these deltas, if one is.
+pub(crate) fn left_by<'d, K, V>(deltas: Deltas<'d, K, Arc<V>>) -> Option<&'d Arc<V>> {
+    let newest = deltas.newest();
+    if newest.is_deletion() { None } else { newest.object() }
+}
+
 /// What the deltas of a lease come to for a handler that knows the object `before` them. Deltas without an object, of which nobody ever
 /// saw one, say nothing.
 pub(crate) fn notifications<K, V>(

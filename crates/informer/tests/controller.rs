@@ -9,7 +9,9 @@ use std::time::Duration;
 use common::{Memory, Object};
 use delta_fifo::DeltaQueue;
 use delta_fifo::{Backoff, Builder, KnownView};
-use delta_fifo_informer::{Controller, Counts, Handler, Notification, Reflector, SourceQueue};
+use delta_fifo_informer::{
+    Controller, Counts, Handler, Indexer, IndexerBuilder, Notification, Reflector, SourceQueue,
+};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -152,6 +154,59 @@ async fn after_too_many_failures_it_is_given_up() {
     let running = run(&source, teller, 1, Some(3));
     running.settle().await;
     assert_eq!((running.counts.failed(), running.counts.given_up()), (3, 1));
+}
+
+/// Looks up in an index what it is told of.
+struct Lookup(std::sync::OnceLock<Arc<Indexer<String, Object>>>);
+
+impl Handler<String, Object> for Lookup {
+    type Error = String;
+
+    async fn handle(&self, key: &String, notification: Notification<Object>) -> Result<(), String> {
+        let indexes = self.0.get().expect("it was put there").snapshot();
+        let parity = |object: &Object| (object.number % 2).to_string();
+        let is_there = |object: &Arc<Object>| {
+            let mut found = indexes.by_index("parity", &parity(object)).expect("it is there");
+            found.any(|(other, found)| other == key && Arc::ptr_eq(found, object))
+        };
+        let is_right = match &notification {
+            Notification::Added { object, .. } => is_there(object),
+            Notification::Updated { old, new } => is_there(new) && !is_there(old),
+            Notification::Deleted { last, .. } => !is_there(last),
+        };
+        if is_right { Ok(()) } else { Err(format!("{notification:?} is not what the index says")) }
+    }
+}
+
+#[tokio::test]
+async fn indexes_say_what_handlers_are_told() {
+    let source = Memory::default();
+    (0..4).for_each(|number| _ = source.put(&format!("key-{number}"), number));
+    let queue: Arc<SourceQueue<Memory>> = Arc::new(Builder::new().build());
+    let reflector = Reflector::builder(source.clone()).build(Arc::clone(&queue));
+    let lookup = Lookup(std::sync::OnceLock::new());
+    let parity = |_: &String, object: &Object| vec![(object.number % 2).to_string()];
+    let controller =
+        Controller::new(reflector, lookup).indexes(IndexerBuilder::default().index("parity", parity));
+    let indexer = controller.indexer();
+    controller.handler().0.set(Arc::clone(&indexer)).expect("once");
+    let counts = controller.counts();
+    let running = tokio::spawn(controller.run(std::future::pending()));
+    let settle = async |handled| {
+        while counts.handled() < handled {
+            assert_eq!(counts.failed(), 0);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    settle(4).await;
+    source.put("key-0", 5);
+    source.delete("key-3");
+    settle(6).await;
+    let odd = indexer.snapshot();
+    let mut odd: Vec<_> = odd.index_keys("parity", "1").expect("it is there").collect();
+    odd.sort_unstable();
+    assert_eq!(odd, ["key-0", "key-1"]);
+    running.abort();
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Memory, Object};
-use delta_fifo::{Backoff, Builder, DeltaQueue, TokioTimer};
+use delta_fifo::{Backoff, Builder, TokioTimer};
 use delta_fifo_informer::{
     Controller, EventHandler, Handler, HandlerOptions, IndexerBuilder, Notification, Reflector,
     SharedInformer, SourceQueue,

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delta_fifo::{Builder, Change, Delta, DeltaFifo, DeltaQueue, KnownView, Lease};
+use delta_fifo::{Builder, Change, DeltaFifo, DeltaQueue, KnownView, Lease};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use super::registration::{Registration, Telling};
 use super::{Shared, StoreSnapshot};
 use crate::metrics::looks;
-use crate::notification::{Notification, notifications};
+use crate::notification::{Notification, left_by, notifications};
 use crate::reflector::SourceQueue;
 use crate::source::ListWatch;
 use crate::synced::SyncedSender;
@@ -196,11 +196,7 @@ impl<L: ListWatch> Distributor<L> {
         let mut all: Changes<L> = Vec::new();
         for lease in leases {
             let (key, before) = (lease.key(), lease.previous());
-            let newest = match lease.deltas().newest() {
-                Delta::Deleted(_) | Delta::DeletedFinalStateUnknown(_) => None,
-                newest => newest.object(),
-            };
-            self.shared.indexer.change(key, before, newest);
+            self.shared.indexer.change(key, before, left_by(lease.deltas()));
             let told = notifications(before.cloned(), lease.deltas(), lease.is_initial());
             all.extend(told.into_iter().map(|notification| Change::Update(key.clone(), notification)));
         }
