@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use common::{Memory, Object};
 use delta_fifo::DeltaQueue;
 use delta_fifo::{Backoff, Builder, KnownView};
 use delta_fifo_informer::{
-    Controller, Counts, Handler, Indexer, IndexerBuilder, Notification, Reflector, SourceQueue,
+    Controller, Counts, Handler, Indexer, IndexerBuilder, ListWatch, Notification, Page, PageRequest,
+    Reflector, ResourceVersion, RetryPolicy, SourceError, SourceQueue, WatchEvent,
 };
+use futures_util::Stream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -252,4 +255,179 @@ async fn keys_side_by_side_and_each_in_order() {
         };
         assert!(last.insert(words[0].to_owned(), number).is_none_or(|before| before < number), "{line}");
     }
+}
+
+/// Three writers, a consumer and a resync at work at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn only_legal_histories_are_seen() {
+    let source = Memory::default();
+    let teller = Teller::default();
+    let queue: Arc<SourceQueue<Memory>> = Arc::new(Builder::new().build());
+    let retry = RetryPolicy { initial: Duration::from_millis(1), ..RetryPolicy::default() };
+    let reflector = Reflector::builder(source.clone())
+        .resync_every(Duration::from_millis(100))
+        .retry(retry)
+        .build(Arc::clone(&queue));
+    let controller = Controller::new(reflector, teller.clone()).workers(3);
+    let counts = controller.counts();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let controller = tokio::spawn(controller.run(async { _ = stopped.await }));
+    let writers: Vec<_> = (0..3_u64)
+        .map(|writer| {
+            let source = source.clone();
+            tokio::spawn(async move {
+                // A generator of Lehmer's: other numbers for each writer, the same every time.
+                let mut random = writer * 2 + 1;
+                for round in 0..1_500 {
+                    random = random.wrapping_mul(0xda94_2042_e4dd_58b5) ^ round;
+                    let key = format!("{writer}/{}", (random >> 33) % 6);
+                    match (random >> 40) % 10 {
+                        0..=2 => _ = source.delete(&key),
+                        3 if round % 100 == 3 => source.disconnect(),
+                        4 if round % 200 == 4 => {
+                            source.compact();
+                            source.disconnect();
+                        }
+                        _ => _ = source.put(&key, round),
+                    }
+                    if round % 20 == 0 {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.expect("it ends");
+    }
+    let running = Running {
+        source: source.clone(),
+        teller,
+        queue,
+        counts,
+        stop: None,
+        controller: tokio::spawn(async {}),
+    };
+    running.settle().await;
+    // All is at rest: what comes now comes by a resync.
+    let before = running.counts.handled();
+    while running.counts.handled() < before + running.source.objects().len() as u64 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.send(()).expect("it runs");
+    controller.await.expect("it ends").expect("by the stop");
+    let mut there: HashMap<String, u64> = HashMap::new();
+    let mut resyncs = 0;
+    for line in running.log() {
+        let words: Vec<&str> = line.split([' ', ',']).collect();
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let (key, known) = (words[0].to_owned(), there.remove(words[0]));
+        match words[1..] {
+            ["added", new, ..] => {
+                assert_eq!(known, None, "{line}");
+                there.insert(key, number(new));
+            }
+            ["deleted", ..] => assert!(known.is_some(), "{line}"),
+            [old, "to", new] => {
+                assert_eq!(known, Some(number(old)), "{line}");
+                resyncs += usize::from(old == new);
+                there.insert(key, number(new));
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    let left = source.objects().into_iter().map(|object| (object.name, object.number)).collect();
+    assert_eq!(there, left);
+    assert!(resyncs > 0, "no resync came");
+}
+
+/// Objects that are counted while they live, and are made when they are listed.
+#[derive(Clone, Default)]
+struct Counting(Arc<Lives>);
+
+#[derive(Default)]
+struct Lives {
+    now: AtomicUsize,
+    most: AtomicUsize,
+    lists: AtomicUsize,
+    relist: tokio::sync::Notify,
+}
+
+struct Live(Arc<Lives>);
+
+impl Live {
+    fn new(lives: &Arc<Lives>) -> Self {
+        let now = lives.now.fetch_add(1, Ordering::Relaxed) + 1;
+        lives.most.fetch_max(now, Ordering::Relaxed);
+        Live(Arc::clone(lives))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const OBJECTS: usize = 10_000;
+
+impl ListWatch for Counting {
+    type Key = usize;
+    type Object = Live;
+    type Watch = std::pin::Pin<Box<dyn Stream<Item = Result<WatchEvent<usize, Live>, SourceError>> + Send>>;
+
+    async fn list(&self, request: PageRequest) -> Result<Page<usize, Live>, SourceError> {
+        tokio::time::sleep(Duration::from_micros(10)).await;
+        let from = request.token.map_or(0, |token| token.parse().expect("its own"));
+        let to = OBJECTS.min(from + request.limit.expect("a page"));
+        let items = (from..to).map(|key| (key, Live::new(&self.0))).collect();
+        let next = (to < OBJECTS).then(|| to.to_string());
+        self.0.lists.fetch_add(usize::from(next.is_none()), Ordering::Relaxed);
+        Ok(Page { items, next, version: "1".into() })
+    }
+
+    async fn watch(&self, _: ResourceVersion) -> Result<Self::Watch, SourceError> {
+        let lives = Arc::clone(&self.0);
+        let gone = || Err(SourceError::Gone("as it was told to".into()));
+        Ok(Box::pin(futures_util::stream::once(async move {
+            lives.relist.notified().await;
+            gone()
+        })))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Idle;
+
+impl Handler<usize, Live> for Idle {
+    type Error = &'static str;
+
+    async fn handle(&self, _: &usize, _: Notification<Live>) -> Result<(), &'static str> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_holds_no_second_copy() {
+    let source = Counting::default();
+    let queue: Arc<SourceQueue<Counting>> = Arc::new(Builder::new().build());
+    let retry = RetryPolicy { initial: Duration::from_millis(1), ..RetryPolicy::default() };
+    let reflector = Reflector::builder(source.clone()).page_size(100).retry(retry).build(Arc::clone(&queue));
+    let controller = tokio::spawn(Controller::new(reflector, Idle).run(std::future::pending()));
+    let lives = &source.0;
+    let listed = async |lists| {
+        while lives.lists.load(Ordering::Relaxed) < lists || queue.pending_len() + queue.leased_len() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    listed(1).await;
+    let most = lives.most.load(Ordering::Relaxed);
+    assert!((OBJECTS..OBJECTS + 500).contains(&most), "{most} at once");
+    for relist in 2..5 {
+        lives.relist.notify_one();
+        listed(relist).await;
+    }
+    let most = lives.most.load(Ordering::Relaxed);
+    assert!((OBJECTS..OBJECTS + 1_500).contains(&most), "{most} at once");
+    controller.abort();
 }

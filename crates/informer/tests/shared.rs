@@ -222,6 +222,38 @@ async fn the_slowest_handler_delays_nobody() {
     running.stop().await;
 }
 
+/// A subscriber of kube-runtime's stands still if an object goes while it waits to be told of it.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_what_waits_stalls_nobody() {
+    let source = with_objects(4);
+    let running = Running::new(&source);
+    let scribe = Scribe::new(1);
+    let registration = running.add(&scribe);
+    let mut stream = running.handle.subscribe(None).expect("it runs");
+    running.distributed().await;
+    (0..4).for_each(|number| _ = source.delete(&format!("key-{number}")));
+    running.distributed().await;
+    source.put("key-9", 9);
+    running.distributed().await;
+    scribe.0.permits.add_permits(1_000);
+    timeout(LONG, registration.caught_up()).await.expect("in time");
+    let mut there = BTreeMap::new();
+    scribe.take().iter().for_each(|line| play(&mut there, line));
+    assert_eq!(there.into_iter().collect::<Vec<_>>(), [("key-9".to_owned(), 9)]);
+    let mut read = BTreeMap::new();
+    while !read.contains_key("key-9") {
+        let (key, notification) = timeout(LONG, stream.next()).await.expect("in time").expect("it runs");
+        match notification {
+            Notification::Deleted { .. } => assert!(read.remove(&key).is_some(), "{key}"),
+            Notification::Added { object, .. } | Notification::Updated { new: object, .. } => {
+                _ = read.insert(key, object.number);
+            }
+        }
+    }
+    assert_eq!(read.len(), 1);
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_handler_is_resynced_as_often_as_it_wants() {
     let source = with_objects(2);
