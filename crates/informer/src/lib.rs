@@ -1,7 +1,19 @@
 //! List and watch anything into a [`DeltaFifo`](delta_fifo::DeltaFifo).
 //!
 //! - [`ListWatch`] is a source: a list in pages, and changes from a version on.
-//! - [`Reflector`] keeps a queue in step with a source, through broken lists, closed watches and versions that are gone.
+//! - [`Reflector`] keeps a queue in step with a source, through broken lists, closed watches and versions that are gone; [`Progress`] says
+//!   how far it is.
+//! - [`Controller`] is the loop around one queue and one [`Handler`]: workers, retries, a graceful stop.
+//! - [`SharedInformer`] tells many [`EventHandler`]s, or streams, of one source, each through a queue of its own.
+//! - [`Indexer`] finds known objects by what they say of themselves.
+//!
+//! ```text
+//!  source ─▶ Reflector ─▶ DeltaFifo ─▶ Controller: workers ─▶ Handler
+//!                             │    ╰─▶ SharedInformer ─▶ a queue each ─▶ EventHandler, Subscription
+//!                             ╰ known objects, Indexer
+//! ```
+//!
+//! The README has an example, and what is different from client-go and kube-runtime.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -31,3 +43,8 @@ pub use shared::{
 pub use source::{ListWatch, Page, PageRequest, SourceError, WatchEvent};
 pub use synced::{NeverSynced, Synced};
 pub use versions::ResourceVersion;
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
