@@ -103,6 +103,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Some consumer has a key, or has not yet said that it is done with it.
+    fn has_lease(&self) -> bool {
+        // Acquire: pairs with `complete`; what was published before is seen.
+        self.words.iter().any(|word| word.load(Ordering::Acquire) & LEASED != 0)
+    }
+
     #[inline]
     fn complete(&self, key: usize, seq: u64) {
         // Release: pairs with `is_completed`.
@@ -150,10 +156,11 @@ impl<'a> Checker<'a> {
     #[inline]
     pub(super) fn complete(&mut self) {
         for open in self.open.drain(..) {
-            self.ledger.complete(open.key as usize, open.seq);
             let done = &mut self.done_by_producer[open.producer as usize];
             *done += open.changes;
+            // In this order, for `is_drained`.
             self.done.publish(open.producer as usize, self.consumer, *done);
+            self.ledger.complete(open.key as usize, open.seq);
         }
     }
 
@@ -189,6 +196,14 @@ impl Handler for Checker<'_> {
         self.tally.leases += 1;
         self.tally.changes += changes;
     }
+}
+
+/// What had come in when this was called has been handed out, its leases have ended, and what became of it is published. Of a
+/// sound queue: one that says so wrongly, or never, is found out by that.
+pub(super) fn is_drained<P: Peer>(peer: &P, ledger: &Ledger<'_>) -> bool {
+    // In this order. What is not pending was handed out; when nothing is leased those leases have ended, after their handlers
+    // had marked their keys; and where no mark is left all is published.
+    peer.pending_len() == 0 && peer.leased_len() == 0 && !ledger.has_lease()
 }
 
 /// [`check_books`], and that nothing coalesced.

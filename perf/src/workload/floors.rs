@@ -91,7 +91,7 @@ fn harness(case: &Case, keys: &KeySet) -> Outcome {
     let done = DoneCounters::new(1, 1);
     let round = Round { first: 0, len: keys.len(), changes: case.changes };
     let width = WIDEST_WINDOW.min(keys.len() / 2).max(case.batch);
-    let mut window = Window::new(&done, &ledger, 0, width, case.patience);
+    let mut window = Window::new(&|| false, &done, &ledger, 0, width, case.patience);
     let mut checker = Checker::new(&ledger, &done, 0, 1);
     let mut change = |number: usize, kind: Kind, seq: u64| -> Result<(), Stuck> {
         window.reserve(1)?;

@@ -5,7 +5,7 @@
 //! meanwhile: the producer has a processor to itself, the replace another. Then everything is popped and checked: each item of
 //! the list once, each missing key one tombstone with the object that was known, each change in its order.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,15 @@ pub struct Relist {
     pub missing: usize,
     /// Calls of the producer in a second.
     pub rate: f64,
-    /// How long it runs before the replace.
+    /// How long it runs before the replace, and until it has made the calls that were due in this time.
     pub steady: Duration,
     pub patience: Duration,
+}
+
+impl Relist {
+    fn steady_calls(&self) -> usize {
+        (self.rate * self.steady.as_secs_f64()) as usize
+    }
 }
 
 #[derive(Debug)]
@@ -60,10 +66,14 @@ pub fn run<P: Lists>(peer: &P, relist: Relist, keys: &KeySet) -> Listed {
     let mut run = Run::new(peer, relist, keys);
     run.fill();
     let list = run.list();
-    let stop = AtomicBool::new(false);
+    let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (calls, began, ended) = thread::scope(|scope| {
-        let producer = scope.spawn(|| run.produce(&stop));
+        let producer = scope.spawn(|| run.produce(&made, &stop));
         thread::sleep(relist.steady);
+        // Acquire: those calls ended before the replace began. A producer that is stuck makes no more.
+        while made.load(Ordering::Acquire) < relist.steady_calls() && !producer.is_finished() {
+            thread::sleep(Duration::from_micros(100));
+        }
         let began = Instant::now();
         peer.replace(list);
         let ended = Instant::now();
@@ -78,6 +88,9 @@ pub fn run<P: Lists>(peer: &P, relist: Relist, keys: &KeySet) -> Listed {
         } else if *due <= ended {
             record(&mut during, *end - *due);
         }
+    }
+    for (number, call) in calls.made.iter().enumerate() {
+        run.books.wins[number % calls.last.len()] = call.ended >= began;
     }
     run.books.made[..calls.last.len()].copy_from_slice(&calls.last);
     run.books.stuck = calls.stuck;
@@ -149,7 +162,7 @@ impl<'a, P: Lists> Run<'a, P> {
     }
 
     /// Round its keys, at the rate, until it has been told to stop and owes no call.
-    fn produce(&self, stop: &AtomicBool) -> Calls {
+    fn produce(&self, calls: &AtomicUsize, stop: &AtomicBool) -> Calls {
         let Relist { known, rate, patience, .. } = self.relist;
         let mut last = vec![u64::from(known); self.busy()];
         let mut made: Vec<Call> =
@@ -177,6 +190,8 @@ impl<'a, P: Lists> Run<'a, P> {
                 self.peer.update(handle, object);
             }
             made.push(Call { due, ended: Instant::now() });
+            // Release: see where it is read.
+            calls.store(made.len(), Ordering::Release);
         }
         unreachable!("numbers do not end")
     }
@@ -198,6 +213,8 @@ struct Books<'a> {
     relist: Relist,
     /// The last change that was made.
     made: Vec<u64>,
+    /// Its call ended after the replace had begun, and so it may win over the list.
+    wins: Vec<bool>,
     stuck: bool,
     seen: Vec<Seen>,
     violations: Vec<String>,
@@ -218,7 +235,8 @@ impl<'a> Books<'a> {
     fn new(relist: Relist, keys: &'a KeySet) -> Self {
         let seen = vec![Seen::default(); keys.len()];
         let made = vec![u64::from(relist.known); keys.len()];
-        Self { keys, relist, made, stuck: false, seen, violations: Vec::new() }
+        let wins = vec![false; keys.len()];
+        Self { keys, relist, made, wins, stuck: false, seen, violations: Vec::new() }
     }
 
     fn listed(&self) -> usize {
@@ -282,8 +300,9 @@ impl<'a> Books<'a> {
         for number in 0..self.keys.len() {
             let Seen { change, replaced, buried, by_list } = self.seen[number];
             let made = self.made[number];
-            // A change whose call began after the replace wins over the list for its key.
-            let replaced_enough = replaced == 1 || number < listed && made > 1 && !by_list;
+            // A change that came after the replace wins over the list for its key.
+            let replaced_enough = replaced == 1 && (by_list || self.wins[number])
+                || replaced == 0 && self.wins[number] && !by_list;
             let sound =
                 if number < listed { replaced_enough && buried == 0 } else { replaced == 0 && buried == 1 };
             let last = peer.get_with(self.keys.key(number), |object| (object.producer == LIST, object.seq));

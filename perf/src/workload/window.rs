@@ -1,5 +1,6 @@
 //! How far a producer may run ahead, and how it waits: the same for every peer.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,10 @@ use crossbeam_utils::{Backoff, CachePadded};
 
 use super::checks::Ledger;
 
-/// A wait has lasted longer than the run's patience, or another one has.
+/// How often who waits looks whether it waits in vain: so seldom that no sound run is disturbed.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
+
+/// What is waited for was lost, a wait has lasted longer than the run's patience, or another one has.
 #[derive(Debug)]
 pub(super) struct Stuck;
 
@@ -37,6 +41,9 @@ impl DoneCounters {
 
 /// The window of one producer.
 pub(super) struct Window<'a> {
+    /// Whether everything that had come in was handed out, and the counters say so. What they do not say afterwards is lost,
+    /// however busy the machine is.
+    is_drained: &'a dyn Fn() -> bool,
     done: &'a DoneCounters,
     ledger: &'a Ledger<'a>,
     producer: usize,
@@ -49,6 +56,7 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     pub(super) fn new(
+        is_drained: &'a dyn Fn() -> bool,
         done: &'a DoneCounters,
         ledger: &'a Ledger<'a>,
         producer: usize,
@@ -56,7 +64,7 @@ impl<'a> Window<'a> {
         patience: Duration,
     ) -> Self {
         let width = width as u64;
-        Self { done, ledger, producer, width, patience, issued: 0, allowed: width }
+        Self { is_drained, done, ledger, producer, width, patience, issued: 0, allowed: width }
     }
 
     /// Waits until `count` changes fit into the window.
@@ -107,18 +115,50 @@ impl<'a> Window<'a> {
     #[cold]
     fn wait_until(&self, mut condition: impl FnMut() -> bool) -> Result<(), Stuck> {
         let backoff = Backoff::new();
-        let mut began = None;
+        let mut looks = None;
         while !condition() {
             if self.ledger.is_stopped() {
                 return Err(Stuck);
             }
-            if backoff.is_completed() && began.get_or_insert_with(Instant::now).elapsed() > self.patience {
-                self.ledger
-                    .stop(format_args!("stuck: producer {} waits in vain, changes are lost", self.producer));
-                return Err(Stuck);
+            if backoff.is_completed() {
+                let looks = looks.get_or_insert_with(Looks::begin);
+                // In this order: what was drained is done, if it ever will be.
+                if looks.is_due() && (self.is_drained)() && !condition() {
+                    self.stuck(format_args!("waits in vain, changes are lost"));
+                    return Err(Stuck);
+                }
+                if looks.began.elapsed() > self.patience {
+                    self.stuck(format_args!("has waited for {:?}", self.patience));
+                    return Err(Stuck);
+                }
             }
             backoff.snooze();
         }
         Ok(())
+    }
+
+    fn stuck(&self, what: fmt::Arguments<'_>) {
+        self.ledger.stop(format_args!("stuck: producer {} {what}", self.producer));
+    }
+}
+
+/// Of one wait: one in each [`LOOK`].
+pub(super) struct Looks {
+    pub(super) began: Instant,
+    last: Instant,
+}
+
+impl Looks {
+    pub(super) fn begin() -> Self {
+        let began = Instant::now();
+        Self { began, last: began }
+    }
+
+    pub(super) fn is_due(&mut self) -> bool {
+        let is_due = self.last.elapsed() >= LOOK;
+        if is_due {
+            self.last = Instant::now();
+        }
+        is_due
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::checks::{Checker, Ledger, Tally, check_end};
+use super::checks::{Checker, Ledger, Tally, check_end, is_drained};
 use super::window::{DoneCounters, Stuck, Window};
 use super::{Case, KeySet, Object, Outcome};
 use crate::peers::Peer;
@@ -119,7 +119,8 @@ impl<P: Peer> Run<'_, P> {
     fn produce(&self, producer: usize) -> Span {
         let round = self.round_of(producer);
         let width = width(self.keys.len(), self.case);
-        let mut window = Window::new(&self.done, self.ledger, producer, width, self.case.patience);
+        let drained = || is_drained(self.peer, self.ledger);
+        let mut window = Window::new(&drained, &self.done, self.ledger, producer, width, self.case.patience);
 
         let filled = self.fill(producer, round, &mut window);
         self.filled.wait();

@@ -34,7 +34,7 @@ fn every_peer_replaces_exactly() {
 #[test]
 fn broken_lists_are_found_out() {
     let keys = KeySet::new(3_000, 1);
-    // So long that the producer comes to change 1,500.
+    // So long that the producer has come to change 1,500, and to that key's next, when the replace begins.
     let relist = Relist { steady: Duration::from_millis(120), ..AGAIN };
     let violations = |fault| run(&Broken::with(fault), relist, &keys).violations;
     assert_eq!(violations(Fault::None), [""; 0]);
@@ -43,7 +43,7 @@ fn broken_lists_are_found_out() {
         (Fault::ListsAMissingKey, "replaced 1 times"),
         (Fault::ListsTwice, "replaced 2 times"),
         (Fault::HidesATombstone, "deleted 0 times"),
-        (Fault::LosesAChange, "changes"),
+        (Fault::LosesAChange, "the last change"),
         (Fault::ForgetsAKnownObject, "known at the end None"),
         (Fault::CountsAMergeThatNeverWas, "merged"),
     ] {
