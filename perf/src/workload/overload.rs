@@ -89,20 +89,21 @@ pub fn run<P: Peer>(peer: &P, draws: &Draws, consumers: usize, keys: &KeySet) ->
                     let range = keys.of_producer(producer, producers);
                     let mut newest = vec![1; range.len()];
                     begin.wait();
+                    let began = Instant::now();
                     for &key in &draws.0[producer] {
                         let seq: &mut u64 = &mut newest[key as usize - range.start];
                         *seq += 1;
                         let object = Object::new(producer as u32, key, *seq);
                         peer.update(keys.key(key as usize).clone(), object);
                     }
-                    newest
+                    (began, newest)
                 })
             })
             .collect();
         begin.wait();
-        let began = Instant::now();
-        let newest: Vec<Vec<u64>> =
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        let (began, newest): (Vec<Instant>, Vec<Vec<u64>>) =
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).unzip();
+        let began = began.into_iter().min().expect("a producer");
         peer.close();
         let mut total = Tally::default();
         for thread in consumers {

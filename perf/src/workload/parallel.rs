@@ -50,25 +50,33 @@ pub fn run<P: Peer>(peer: &P, work: &Work, keys: &KeySet) -> Done {
                 let begin = &begin;
                 scope.spawn(move || {
                     begin.wait();
+                    let began = Instant::now();
                     while peer.pop(&mut handler) {}
-                    (handler.ended, handler.checker.tally)
+                    (began, handler.ended, handler.checker.tally)
                 })
             })
             .collect();
         begin.wait();
-        let began = Instant::now();
         wait(peer, &ledger, &left, work.patience, &told);
-        let (mut last, mut total) = (began, Tally::default());
+        let (mut spans, mut total) = (Vec::new(), Tally::default());
         for thread in threads {
-            let (ended, tally) = thread.join().expect("no panic");
-            last = last.max(ended.unwrap_or(began));
+            let (began, ended, tally) = thread.join().expect("no panic");
+            spans.push((began, ended));
             total.leases += tally.leases;
             total.changes += tally.changes;
         }
-        (last - began, total)
+        (whole(&spans), total)
     });
     check_books(peer, &ledger, (work.turns * keys.len()) as u64, tally, |_| work.turns as u64);
     Done { elapsed, violations: ledger.into_violations() }
+}
+
+/// From the moment when the first worker may begin, which it notes itself (whoever lets them begin may come later), to the last
+/// end of a handler.
+fn whole(spans: &[(Instant, Option<Instant>)]) -> Duration {
+    let began = spans.iter().map(|(began, _)| *began).min();
+    let ended = spans.iter().filter_map(|(_, ended)| *ended).max();
+    began.zip(ended).map_or(Duration::ZERO, |(began, ended)| ended - began)
 }
 
 /// Until the last handler has ended, or none does any more: because nothing is left for them, or for too long.
@@ -104,6 +112,7 @@ pub fn bare(work: &Work, keys: usize) -> Duration {
             .map(|_| {
                 scope.spawn(|| {
                     begin.wait();
+                    let began = Instant::now();
                     // Relaxed: nothing is published with it.
                     let take = || {
                         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
@@ -111,14 +120,13 @@ pub fn bare(work: &Work, keys: usize) -> Duration {
                     while take().is_ok() {
                         thread::sleep(work.sleep);
                     }
-                    Instant::now()
+                    (began, Some(Instant::now()))
                 })
             })
             .collect();
         begin.wait();
-        let began = Instant::now();
-        let ends = threads.into_iter().map(|thread| thread.join().expect("no panic"));
-        ends.max().map_or(Duration::ZERO, |last| last.saturating_duration_since(began))
+        let spans: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        whole(&spans)
     })
 }
 
