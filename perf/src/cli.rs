@@ -6,7 +6,7 @@ mod replay;
 mod report;
 pub(crate) mod trial;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lexopt::prelude::*;
@@ -90,6 +90,17 @@ pub(crate) struct SoakOptions {
 pub(crate) enum Json {
     Instead,
     File(PathBuf),
+    /// One that may have something of the same run.
+    Resume(PathBuf),
+}
+
+impl Json {
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Instead => None,
+            Self::File(path) | Self::Resume(path) => Some(path),
+        }
+    }
 }
 
 pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {

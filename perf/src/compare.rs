@@ -1,7 +1,7 @@
 //! `compare`: the same workload for every peer, in interleaved blocks.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::SeedableRng;
@@ -11,7 +11,8 @@ use rand::seq::SliceRandom;
 use crate::allocator::Allocator;
 use crate::bars;
 use crate::cli::Options;
-use crate::machine::{Machine, Watch};
+use crate::machine::{Disturbance, Machine, Watch};
+use crate::notebook::Notebook;
 use crate::process::{self, Measured, Result};
 use crate::report::{CaseReport, PeerReport, Report, Row, Void};
 use delta_fifo_perf::workload::{Case, KeySet, Outcome, Parts};
@@ -20,12 +21,18 @@ use delta_fifo_perf::workload::{Case, KeySet, Outcome, Parts};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    process::run(&options.allocators, options.json.as_ref(), || measure(options))
+    process::run(&options.allocators, options.json.as_ref(), options.budget, |notebook| {
+        measure(options, notebook)
+    })
 }
 
 impl Measured for Report {
     fn allocator(&self) -> Allocator {
         self.allocator
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     fn valid(&self) -> bool {
@@ -43,33 +50,26 @@ impl Measured for Report {
     }
 }
 
-fn measure(options: &Options) -> Report {
-    let watch = Watch::begin();
-    let machine = Machine::detect();
-    let runners = runners(options);
-    let mut comparison = Comparison {
-        options,
-        nproc: machine.nproc,
-        random: SmallRng::seed_from_u64(options.seed),
-        progress: progress(options, &runners),
-        runners,
-    };
-    let cases = comparison.cases();
-    comparison.progress.finish_and_clear();
-    let peers = comparison.runners.iter();
-    Report {
-        workload: "W1 windowed".into(),
-        allocator: Allocator::current(),
-        machine,
-        disturbance: watch.end(),
-        blocks: options.blocks,
-        seed: options.seed,
-        peers: peers.map(|it| PeerReport { id: it.id.clone(), about: it.about.into() }).collect(),
-        references: options.references.clone(),
-        valid: cases.iter().all(|case| case.void.is_empty()),
-        figures: cases.iter().flat_map(CaseReport::figures).collect(),
-        cases,
+fn measure(options: &Options, mut notebook: Notebook<Report>) -> Report {
+    let mut comparison = Comparison::new(options);
+    if let Some(before) = notebook.take_before() {
+        comparison.go_on_with(&before);
     }
+    let progress = progress(comparison.runs_left());
+    let mut keys = KeySet::new(1, 0);
+    for place in 0..comparison.groups.len() {
+        let until = notebook.end_of_part(comparison.groups.len() - place);
+        let Group { known, done, .. } = comparison.groups[place];
+        if done >= options.blocks {
+            continue;
+        }
+        if keys.len() != known {
+            keys = KeySet::new(known, options.seed);
+        }
+        comparison.measure(place, &keys, until, &progress, &notebook);
+    }
+    progress.finish_and_clear();
+    comparison.report(true)
 }
 
 /// What has a row of its own.
@@ -117,93 +117,177 @@ fn runners(options: &Options) -> Vec<Runner> {
     runners
 }
 
-/// By case and runner: nanoseconds per change in each block.
-type Times = Vec<Vec<Vec<Option<f64>>>>;
+/// Cases that differ in their threads alone, and take turns.
+struct Group {
+    known: usize,
+    cases: Vec<Case>,
+    done: usize,
+    /// By case and runner: nanoseconds per change in each block.
+    times: Vec<Vec<Vec<Option<f64>>>>,
+    /// By case.
+    void: Vec<Vec<Void>>,
+    disturbance: Disturbance,
+}
 
 struct Comparison<'o> {
     options: &'o Options,
-    nproc: usize,
-    /// Draws the order of the runs.
-    random: SmallRng,
-    progress: ProgressBar,
+    machine: Machine,
+    watch: Watch,
+    /// Of the run that this one goes on with.
+    before: Option<Disturbance>,
     runners: Vec<Runner>,
+    groups: Vec<Group>,
 }
 
-impl Comparison<'_> {
-    fn cases(&mut self) -> Vec<CaseReport> {
-        let Options { known, threads, batches, changes, seed, .. } = self.options;
-        let mut reports = Vec::new();
-        for &known in known {
-            let keys = KeySet::new(known, *seed);
-            for &batch in batches {
-                let cases: Vec<Case> = threads
-                    .iter()
-                    .map(|&(producers, consumers)| Case {
-                        producers,
-                        consumers,
-                        batch,
-                        changes: *changes,
-                        patience: PATIENCE,
-                        parts: Parts::default(),
-                    })
-                    .collect();
-                reports.extend(self.measure(&cases, &keys));
+impl<'o> Comparison<'o> {
+    fn new(options: &'o Options) -> Self {
+        let Options { known, threads, batches, changes, .. } = options;
+        let runners = runners(options);
+        let group = |known: usize, batch: usize| {
+            let case = |&(producers, consumers): &(usize, usize)| Case {
+                producers,
+                consumers,
+                batch,
+                changes: *changes,
+                patience: PATIENCE,
+                parts: Parts::default(),
+            };
+            Group {
+                known,
+                cases: threads.iter().map(case).collect(),
+                done: 0,
+                times: vec![vec![Vec::new(); runners.len()]; threads.len()],
+                void: threads.iter().map(|_| Vec::new()).collect(),
+                disturbance: Disturbance::default(),
+            }
+        };
+        let groups = known.iter().flat_map(|&known| batches.iter().map(move |&batch| (known, batch)));
+        Self {
+            groups: groups.map(|(known, batch)| group(known, batch)).collect(),
+            options,
+            machine: Machine::detect(),
+            watch: Watch::begin(),
+            before: None,
+            runners,
+        }
+    }
+
+    fn go_on_with(&mut self, before: &Report) {
+        self.before = Some(before.disturbance);
+        for group in &mut self.groups {
+            for (number, case) in group.cases.iter().enumerate() {
+                let Some(found) = before.cases.iter().find(|it| it.is_of(group.known, case)) else {
+                    continue;
+                };
+                group.done = found.rows.first().map_or(0, |row| row.by_block.len());
+                group.disturbance = found.disturbance;
+                group.void[number].clone_from(&found.void);
+                for row in &found.rows {
+                    if let Some(runner) = self.runners.iter().position(|runner| runner.id == row.peer) {
+                        group.times[number][runner].clone_from(&row.by_block);
+                    }
+                }
             }
         }
-        reports
+    }
+
+    /// Case and runner.
+    fn runs(&self, group: &Group) -> Vec<(usize, usize)> {
+        let all =
+            (0..group.cases.len()).flat_map(|case| (0..self.runners.len()).map(move |runner| (case, runner)));
+        all.filter(|&(case, runner)| self.runners[runner].runs_in(&group.cases[case])).collect()
+    }
+
+    fn runs_left(&self) -> usize {
+        let left = |group: &Group| self.options.blocks.saturating_sub(group.done) * self.runs(group).len();
+        self.groups.iter().map(left).sum()
     }
 
     /// Block after block, every peer with each number of threads once in each, in an order drawn anew: what disturbs the machine
     /// disturbs all alike, and one number of threads can be set against another.
-    fn measure(&mut self, cases: &[Case], keys: &KeySet) -> Vec<CaseReport> {
+    fn measure(
+        &mut self,
+        place: usize,
+        keys: &KeySet,
+        until: Option<Instant>,
+        progress: &ProgressBar,
+        notebook: &Notebook<Report>,
+    ) {
         let watch = Watch::begin();
-        let mut times: Times = vec![vec![Vec::new(); self.runners.len()]; cases.len()];
-        let mut void: Vec<Vec<Void>> = cases.iter().map(|_| Vec::new()).collect();
-        let all = (0..cases.len()).flat_map(|case| (0..self.runners.len()).map(move |runner| (case, runner)));
-        let mut order: Vec<_> =
-            all.filter(|&(case, runner)| self.runners[runner].runs_in(&cases[case])).collect();
-        for block in 0..self.options.blocks {
-            order.shuffle(&mut self.random);
-            for &(case, number) in &order {
-                let runner = &self.runners[number];
-                self.announce(&cases[case], keys, &runner.id);
-                let outcome = (runner.run)(&Case { parts: runner.parts, ..cases[case].clone() }, keys);
+        let Group { done, disturbance, .. } = self.groups[place];
+        let before = (done > 0).then_some(disturbance);
+        let mut order = self.runs(&self.groups[place]);
+        let mut random = SmallRng::seed_from_u64(self.options.seed ^ ((place as u64) << 32));
+        // Who goes on goes on with the order too.
+        (0..done).for_each(|_| order.shuffle(&mut random));
+        for block in done..self.options.blocks {
+            order.shuffle(&mut random);
+            let group = &mut self.groups[place];
+            for &(number, runner) in &order {
+                let (case, times) = (&group.cases[number], &mut group.times[number][runner]);
+                let runner = &self.runners[runner];
+                announce(progress, case, keys, &runner.id);
+                let outcome = (runner.run)(&Case { parts: runner.parts, ..case.clone() }, keys);
                 let valid = outcome.violations.is_empty();
-                times[case][number].push(valid.then(|| outcome.ns_per_change()));
+                times.push(valid.then(|| outcome.ns_per_change()));
                 if !valid {
                     let peer = runner.id.clone();
-                    void[case].push(Void { peer, block, violations: outcome.violations });
+                    group.void[number].push(Void { peer, block, violations: outcome.violations });
                 }
-                self.progress.inc(1);
+                progress.inc(1);
+            }
+            (group.done, group.disturbance) = (block + 1, Disturbance::of_both(before, watch.now()));
+            notebook.save(&self.report(false));
+            if until.is_some_and(|until| Instant::now() >= until) {
+                break;
             }
         }
-        let disturbance = watch.end();
-        let reports = cases.iter().zip(times).zip(void);
-        reports
-            .map(|((case, times), void)| CaseReport {
-                known: keys.len(),
-                producers: case.producers,
-                consumers: case.consumers,
-                oversubscribed: case.producers + case.consumers > self.nproc,
-                batch: case.batch,
-                changes: case.changes / case.producers * case.producers,
-                disturbance,
-                rows: self.rows(times),
-                void,
-            })
-            .collect()
     }
 
-    fn announce(&self, case: &Case, keys: &KeySet, peer: &str) {
-        let Case { producers, consumers, batch, .. } = case;
-        let known = keys.len();
-        self.progress.set_message(format!("{known} known, ({producers},{consumers}), batch {batch}, {peer}"));
+    /// What is known by now. Nothing is concluded from it before the end: that takes its time.
+    fn report(&self, is_over: bool) -> Report {
+        let measured = || self.groups.iter().filter(|group| group.done > 0);
+        let cases: Vec<CaseReport> = measured().flat_map(|group| self.cases(group, is_over)).collect();
+        let peers = self.runners.iter();
+        Report {
+            workload: "W1 windowed".into(),
+            allocator: Allocator::current(),
+            machine: self.machine.clone(),
+            disturbance: Disturbance::of_both(self.before, self.watch.now()),
+            blocks: measured().map(|group| group.done).min().unwrap_or(0),
+            seed: self.options.seed,
+            peers: peers.map(|it| PeerReport { id: it.id.clone(), about: it.about.into() }).collect(),
+            references: self.options.references.clone(),
+            valid: cases.iter().all(|case| case.void.is_empty()),
+            finished: self.groups.iter().all(|group| group.done >= self.options.blocks),
+            figures: cases.iter().flat_map(CaseReport::figures).collect(),
+            cases,
+        }
+    }
+
+    fn cases(&self, group: &Group, is_over: bool) -> impl Iterator<Item = CaseReport> {
+        let Group { known, cases, times, void, disturbance, .. } = group;
+        cases.iter().zip(times).zip(void).map(move |((case, times), void)| CaseReport {
+            known: *known,
+            producers: case.producers,
+            consumers: case.consumers,
+            oversubscribed: case.producers + case.consumers > self.machine.nproc,
+            batch: case.batch,
+            changes: case.changes / case.producers * case.producers,
+            disturbance: *disturbance,
+            rows: self.rows(times, is_over),
+            void: void.clone(),
+        })
     }
 
     /// Of those that have run.
-    fn rows(&self, times: Vec<Vec<Option<f64>>>) -> Vec<Row> {
+    fn rows(&self, times: &[Vec<Option<f64>>], is_over: bool) -> Vec<Row> {
+        let row = if is_over { Row::of } else { Row::unfinished };
         let ran = self.runners.iter().zip(times).filter(|(_, times)| !times.is_empty());
-        let mut rows: Vec<Row> = ran.map(|(runner, times)| Row::of(&runner.id, times)).collect();
+        let mut rows: Vec<Row> = ran.map(|(runner, times)| row(&runner.id, times.clone())).collect();
+        if !is_over {
+            return rows;
+        }
         for own in 0..rows.len() {
             for reference in &self.options.references {
                 let ratio =
@@ -215,12 +299,14 @@ impl Comparison<'_> {
     }
 }
 
+fn announce(progress: &ProgressBar, case: &Case, keys: &KeySet, peer: &str) {
+    let Case { producers, consumers, batch, .. } = case;
+    let known = keys.len();
+    progress.set_message(format!("{known} known, ({producers},{consumers}), batch {batch}, {peer}"));
+}
+
 /// On standard error, and only where somebody watches.
-fn progress(options: &Options, runners: &[Runner]) -> ProgressBar {
-    let floors = runners.iter().filter(|runner| runner.is_floor).count();
-    let single = options.threads.contains(&(1, 1));
-    let runs = options.threads.len() * (runners.len() - floors) + usize::from(single) * floors;
-    let runs = options.known.len() * options.batches.len() * options.blocks * runs;
+fn progress(runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} · {eta} left · {msg}");
     ProgressBar::new(runs as u64)
         .with_style(style.expect("a valid template"))
@@ -228,94 +314,4 @@ fn progress(options: &Options, runners: &[Runner]) -> ProgressBar {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use delta_fifo_perf::peers::{self, Entry, Parking, Peer};
-    use delta_fifo_perf::workload::{floors, windowed};
-
-    /// As if its checks had found something; that they find each thing is tested where they are.
-    static BROKEN: Entry = Entry {
-        id: "BROKEN",
-        about: "said to be wrong",
-        run: |case, keys| {
-            let mut outcome = windowed::run(&Parking::new(), case, keys);
-            outcome.violations.push("said to be wrong".into());
-            outcome
-        },
-        ..Entry::new::<Parking>("", "")
-    };
-
-    fn options(peers: Vec<&'static Entry>) -> Options {
-        Options {
-            blocks: 2,
-            changes: 2_000,
-            allocators: vec![Allocator::System],
-            references: vec!["B1".into()],
-            peers,
-            floors: Vec::new(),
-            shards: Vec::new(),
-            lines: Vec::new(),
-            known: vec![200],
-            threads: vec![(1, 1)],
-            batches: vec![1, 8],
-            seed: 1,
-            json: None,
-        }
-    }
-
-    #[test]
-    fn a_void_run_has_no_figure_and_spoils_the_report() {
-        let report = measure(&options(vec![peers::by_id("B1").unwrap(), &BROKEN]));
-        assert!(!report.valid);
-        for case in &report.cases {
-            let [sound, broken] = &case.rows[..] else { panic!("two peers, two rows") };
-            assert!(sound.by_block.iter().all(Option::is_some) && sound.ns_per_change.is_some());
-            assert!(broken.by_block.iter().all(Option::is_none) && broken.ns_per_change.is_none());
-            assert_eq!(broken.times_as_fast_as["B1"], None);
-            assert_eq!(case.void.len(), 2);
-        }
-        let of = |peer: &str| report.figures.iter().find(|figure| figure.peer == peer).unwrap();
-        assert_eq!((of("BROKEN").by_block.as_slice(), of("B1").by_block.len()), (&[None, None][..], 2));
-        assert!(report.table().contains("VOID: BROKEN, 200 known"));
-    }
-
-    #[test]
-    fn shards_and_floors_have_rows_of_their_own() {
-        let mut options = options(vec![peers::by_id("sharded").unwrap()]);
-        options.threads.push((2, 1));
-        options.batches = vec![1];
-        options.shards = vec![1, 16];
-        options.floors = floors::ALL.iter().collect();
-        options.references = Vec::new();
-        let report = measure(&options);
-        assert!(report.valid);
-        let rows = |case: &CaseReport| case.rows.iter().map(|row| row.peer.clone()).collect::<Vec<_>>();
-        assert_eq!(rows(&report.cases[0]), ["sharded", "sharded/1", "sharded/16", "F0", "F1"]);
-        assert_eq!(rows(&report.cases[1]), ["sharded", "sharded/1", "sharded/16"]);
-        assert_eq!(report.figures.len(), 8);
-    }
-
-    #[test]
-    fn a_report_survives_the_way_from_child_to_parent() {
-        let report = measure(&options(vec![peers::by_id("b1").unwrap(), peers::by_id("b3").unwrap()]));
-        assert!(report.valid);
-        assert_eq!(report.cases.len(), 2);
-        let json = serde_json::to_value(&report).unwrap();
-        for key in [
-            "nproc",
-            "cpu",
-            "kernel",
-            "rustc",
-            "commit",
-            "load_before",
-            "load_after",
-            "steal_percent",
-            "others_percent",
-            "allocator",
-        ] {
-            assert!(json.get(key).is_some(), "{key}");
-        }
-        let back: Report = serde_json::from_value(json).unwrap();
-        assert_eq!(back.table(), report.table());
-    }
-}
+mod tests;

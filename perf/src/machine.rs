@@ -1,17 +1,21 @@
 //! What a figure depends on besides the code: the machine, its load, and how much of it the host took away.
 
 use std::fs;
+use std::iter::Peekable;
 
 use serde::{Deserialize, Serialize};
 
 /// What stays the same while the program runs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) nproc: usize,
     pub(crate) cpu: String,
     pub(crate) kernel: String,
     pub(crate) rustc: String,
     pub(crate) commit: String,
+    /// What was asked of the program, but for where it goes and how much of it there is to be.
+    #[serde(default)]
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Machine {
@@ -22,8 +26,28 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(unknown),
             rustc: env!("PERF_RUSTC").into(),
             commit: env!("PERF_COMMIT").into(),
+            arguments: arguments(
+                std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into()).peekable(),
+            ),
         }
     }
+}
+
+/// Without options that a run which goes on may have otherwise.
+fn arguments(mut all: Peekable<impl Iterator<Item = String>>) -> Vec<String> {
+    let mut kept = Vec::new();
+    while let Some(argument) = all.next() {
+        match &*argument {
+            "--resume" | "--time-budget" | "--blocks" => _ = all.next(),
+            // Its file may be missing.
+            "--json" => _ = all.next_if(|next| !next.starts_with('-')),
+            _ if ["--json=", "--resume=", "--time-budget=", "--blocks="]
+                .iter()
+                .any(|it| argument.starts_with(it)) => {}
+            _ => kept.push(argument),
+        }
+    }
+    kept
 }
 
 /// What this process has in memory now. `None` where the system does not tell.
@@ -49,6 +73,18 @@ impl Disturbance {
     /// More than this, and threads that should run at once take turns: contention looks better than it is, and the slow
     /// peer may print the better figure.
     const TOLERABLE_PERCENT: f64 = 3.0;
+
+    /// Of a run, if there was one, and of one that went on with it: the worse.
+    pub(crate) fn of_both(before: Option<Self>, later: Self) -> Self {
+        let Some(before) = before else { return later };
+        let worse = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.max(b));
+        Self {
+            load_before: before.load_before,
+            load_after: later.load_after,
+            steal_percent: worse(before.steal_percent, later.steal_percent),
+            others_percent: worse(before.others_percent, later.others_percent),
+        }
+    }
 
     pub(crate) fn verdict(&self) -> Verdict {
         let shares = [self.steal_percent, self.others_percent];
@@ -212,6 +248,30 @@ mod tests {
                 Disturbance { load_before: None, load_after: None, steal_percent, others_percent };
             assert_eq!(disturbance.verdict(), verdict, "{disturbance:?}");
         }
+    }
+
+    #[test]
+    fn whoever_goes_on_is_as_quiet_as_the_less_quiet_part() {
+        let of = |load, steal_percent, others_percent| Disturbance {
+            load_before: Some(load),
+            load_after: Some(load + 1.0),
+            steal_percent,
+            others_percent,
+        };
+        let both = |before, later| Disturbance::of_both(Some(before), later);
+        let unknown = both(of(1.0, None, Some(0.0)), of(1.0, Some(0.0), Some(0.0)));
+        assert_eq!(unknown.verdict(), Verdict::Unknown);
+        let both = both(of(1.0, Some(2.0), Some(0.0)), of(5.0, Some(1.0), Some(4.0)));
+        assert_eq!((both.load_before, both.load_after), (Some(1.0), Some(6.0)));
+        assert_eq!((both.steal_percent, both.others_percent), (Some(2.0), Some(4.0)));
+    }
+
+    #[test]
+    fn where_it_goes_is_not_what_was_asked_for() {
+        let kept = |text: &str| arguments(text.split_whitespace().map(str::to_owned).peekable()).join(" ");
+        let all = "trial --json W4 --seed 3 --blocks 5 --time-budget=9 W2 --resume x.json --peers B1 --json";
+        assert_eq!(kept(all), "trial --seed 3 W2 --peers B1");
+        assert_eq!(kept("trial W4 --json --quick --json=x"), "trial W4 --quick");
     }
 
     #[test]

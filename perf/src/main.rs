@@ -12,6 +12,7 @@ mod compare;
 mod figures;
 mod machine;
 mod memory;
+mod notebook;
 mod output;
 mod outside;
 mod page;

@@ -25,7 +25,7 @@ const PENDING: f64 = 96.0;
 const WORTH: usize = 100_000;
 
 pub(crate) fn run(options: &MemoryOptions) -> Result<ExitCode> {
-    process::run(&[Allocator::Counting], options.json.as_ref(), || measure(options))
+    process::run(&[Allocator::Counting], options.json.as_ref(), None, |_| measure(options))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -184,6 +184,10 @@ fn measure(options: &MemoryOptions) -> Report {
 impl Measured for Report {
     fn allocator(&self) -> Allocator {
         self.allocator
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     fn valid(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Where results go: standard output, and the file of `--json FILE`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,32 +19,55 @@ pub(crate) fn json(reports: &[impl Serialize]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(reports)? + "\n")
 }
 
-/// Opened before anything is measured, written to when all is. What is in it stays until then.
+/// Opened before anything is measured; what is in it stays until something is. A file is replaced as a whole, so whoever reads
+/// it, or goes on with it after a crash, finds one report or the other.
 pub(crate) struct JsonFile {
     path: PathBuf,
-    file: File,
+    /// What is no file, but a pipe or a device.
+    device: Option<File>,
 }
 
 impl JsonFile {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let path = path.to_owned();
-        match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
-            Ok(file) => Ok(Self { path, file }),
-            Err(error) => Err(failed(&path, &error)),
-        }
+        Self::try_open(&path).map_err(|error| failed(&path, &error))
     }
 
-    pub(crate) fn write(mut self, reports: &[impl Serialize]) -> Result<(), String> {
+    fn try_open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(Self { path: path.into(), device: Some(file) });
+        }
+        // Where a link leads, the new one is to stand.
+        let this = Self { path: path.canonicalize()?, device: None };
+        File::create(this.beside())?;
+        fs::remove_file(this.beside())?;
+        Ok(this)
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.device.is_none()
+    }
+
+    pub(crate) fn write(&self, reports: &[impl Serialize]) -> Result<(), String> {
         self.replace(reports).map_err(|error| failed(&self.path, &error))
     }
 
-    fn replace(&mut self, reports: &[impl Serialize]) -> io::Result<()> {
+    fn replace(&self, reports: &[impl Serialize]) -> io::Result<()> {
         let text = json(reports)?;
-        // A pipe or a device has no length to set.
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
+        match &self.device {
+            Some(device) => (&*device).write_all(text.as_bytes()),
+            None => {
+                fs::write(self.beside(), text)?;
+                fs::rename(self.beside(), &self.path)
+            }
         }
-        self.file.write_all(text.as_bytes())
+    }
+
+    fn beside(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".part");
+        name.into()
     }
 }
 

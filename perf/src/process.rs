@@ -3,12 +3,15 @@
 
 use std::io;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::allocator::{self, Allocator};
 use crate::cli::Json;
+use crate::machine::Machine;
+use crate::notebook::{self, Notebook};
 use crate::output::{self, JsonFile};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -16,6 +19,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// What a child tells its parent.
 pub(crate) trait Measured: Serialize + DeserializeOwned {
     fn allocator(&self) -> Allocator;
+    fn machine(&self) -> &Machine;
     /// No run was void.
     fn valid(&self) -> bool;
     fn table(&self) -> String;
@@ -26,19 +30,37 @@ pub(crate) trait Measured: Serialize + DeserializeOwned {
 pub(crate) fn run<R: Measured>(
     allocators: &[Allocator],
     json: Option<&Json>,
-    measure: impl FnOnce() -> R,
+    budget: Option<Duration>,
+    measure: impl FnOnce(Notebook<R>) -> R,
 ) -> Result<ExitCode> {
     if is_child() {
-        serde_json::to_writer(io::stdout().lock(), &measure())?;
+        serde_json::to_writer(io::stdout().lock(), &measure(Notebook::open(json)?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A name that cannot be written to should be known before an hour of measuring, not after.
-    let file = match json {
-        Some(Json::File(path)) => Some(JsonFile::open(path)?),
-        _ => None,
+    // What cannot be gone on with, or written to, should be known before an hour of measuring, not after.
+    let mut reports: Vec<R> = match json {
+        Some(Json::Resume(path)) => notebook::read(path)?,
+        _ => Vec::new(),
     };
-    let reports: Vec<R> = allocators.iter().map(|&allocator| child(allocator)).collect::<Result<_>>()?;
-    let written = file.map_or(Ok(()), |file| file.write(&reports));
+    let file = json.and_then(Json::file).map(JsonFile::open).transpose()?;
+    let mut goes_on = matches!(json, Some(Json::Resume(_)));
+    let began = Instant::now();
+    for (number, &allocator) in allocators.iter().enumerate() {
+        // What one process leaves of its time the next ones have.
+        let left = (allocators.len() - number) as u32;
+        let time = budget.map(|budget| budget.saturating_sub(began.elapsed()) / left);
+        let report: R = child(allocator, goes_on, time)?;
+        match reports.iter_mut().find(|before| before.allocator() == allocator) {
+            Some(before) => *before = report,
+            None => reports.push(report),
+        }
+        // The next one finds what is there now.
+        if let Some(file) = file.as_ref().filter(|file| file.is_file()) {
+            file.write(&reports.iter().collect::<Vec<_>>())?;
+            goes_on = true;
+        }
+    }
+    let written = file.map_or(Ok(()), |file| file.write(&reports.iter().collect::<Vec<_>>()));
     let printed = print(&reports, matches!(json, Some(Json::Instead)));
     written?;
     printed?;
@@ -64,8 +86,10 @@ fn is_child() -> bool {
 }
 
 /// The same program with the same arguments, served by this allocator.
-fn child<R: Measured>(allocator: Allocator) -> Result<R> {
-    let output = Command::new(std::env::current_exe()?)
+fn child<R: Measured>(allocator: Allocator, goes_on: bool, time: Option<Duration>) -> Result<R> {
+    let mut command = Command::new(std::env::current_exe()?);
+    notebook::tell(&mut command, goes_on, time);
+    let output = command
         .args(std::env::args_os().skip(1))
         .env(allocator::VARIABLE, allocator.name())
         .stdin(Stdio::null())

@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use delta_fifo_perf::workload::Case;
+
 use crate::allocator::Allocator;
 use crate::figures::{Better, Figure};
 use crate::machine::{Disturbance, Machine, Verdict};
@@ -27,6 +29,8 @@ pub(crate) struct Report {
     pub(crate) cases: Vec<CaseReport>,
     /// No run was void.
     pub(crate) valid: bool,
+    /// No case has fewer blocks than it was to have.
+    pub(crate) finished: bool,
     pub(crate) figures: Vec<Figure>,
 }
 
@@ -55,7 +59,7 @@ pub(crate) struct CaseReport {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) peer: String,
-    /// `None`: every run was void.
+    /// `None`: every run was void, or not all have been done.
     pub(crate) ns_per_change: Option<Estimate>,
     /// By reference: how many times as fast as it this peer is, estimated from the ratio in each block.
     pub(crate) times_as_fast_as: BTreeMap<String, Option<Estimate>>,
@@ -64,7 +68,7 @@ pub(crate) struct Row {
 }
 
 /// A run that failed its checks.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Void {
     pub(crate) peer: String,
     pub(crate) block: usize,
@@ -80,6 +84,11 @@ impl Row {
             times_as_fast_as: BTreeMap::new(),
             by_block,
         }
+    }
+
+    /// When more blocks follow, nothing is concluded.
+    pub(crate) fn unfinished(peer: &str, by_block: Vec<Option<f64>>) -> Self {
+        Self { peer: peer.into(), ns_per_change: None, times_as_fast_as: BTreeMap::new(), by_block }
     }
 
     /// Only blocks in which both were valid can be compared.
@@ -112,14 +121,19 @@ impl Report {
         for case in &self.cases {
             case.write_void(&mut text);
         }
+        if !self.finished {
+            text.push_str(UNFINISHED);
+        }
         text.push_str(caveat(self.disturbance));
         text
     }
 }
 
+pub(crate) const UNFINISHED: &str = "Not all blocks are done; the same command with --resume FILE goes on, if --json or --resume named a FILE.\n";
+
 /// What was measured on what, and what else happened there.
 pub(crate) fn heading(what: &str, machine: &Machine, disturbance: Disturbance) -> String {
-    let Machine { nproc, cpu, kernel, rustc, commit } = machine;
+    let Machine { nproc, cpu, kernel, rustc, commit, .. } = machine;
     let Disturbance { load_before, load_after, steal_percent, others_percent } = disturbance;
     let load = |value: Option<f64>| value.map_or("unknown".into(), |value| format!("{value:.2}"));
     let share =
@@ -148,6 +162,11 @@ pub(crate) fn caveat(disturbance: Disturbance) -> &'static str {
 }
 
 impl CaseReport {
+    pub(crate) fn is_of(&self, known: usize, case: &Case) -> bool {
+        (self.known, self.producers, self.consumers, self.batch)
+            == (known, case.producers, case.consumers, case.batch)
+    }
+
     pub(crate) fn figures(&self) -> impl Iterator<Item = Figure> {
         let case = [
             ("known", self.known.to_string()),
@@ -245,6 +264,7 @@ pub(crate) mod tests {
             references: Vec::new(),
             cases: Vec::new(),
             valid: true,
+            finished: true,
             figures: Vec::new(),
         }
     }

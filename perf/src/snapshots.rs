@@ -43,7 +43,7 @@ fn writing(with: &str) -> String {
 }
 
 pub(crate) fn run(options: &SnapshotOptions) -> Result<ExitCode> {
-    process::run(&options.allocators, options.json.as_ref(), || measure(options))
+    process::run(&options.allocators, options.json.as_ref(), None, |_| measure(options))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -305,6 +305,10 @@ fn progress(options: &SnapshotOptions) -> ProgressBar {
 impl Measured for Report {
     fn allocator(&self) -> Allocator {
         self.allocator
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     fn valid(&self) -> bool {

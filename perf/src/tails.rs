@@ -42,7 +42,7 @@ const RIVAL: &str = "B3";
 const NOTHING: &str = "nothing";
 
 pub(crate) fn run(options: &TailOptions) -> Result<ExitCode> {
-    process::run(&options.allocators, options.json.as_ref(), || measure(options))
+    process::run(&options.allocators, options.json.as_ref(), None, |_| measure(options))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -322,6 +322,10 @@ impl Measurement<'_> {
 impl Measured for Report {
     fn allocator(&self) -> Allocator {
         self.allocator
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     fn valid(&self) -> bool {

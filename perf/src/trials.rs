@@ -38,6 +38,7 @@ mod w6;
 mod w7;
 mod w8;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -167,9 +168,9 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     /// `time per change`, `p99.9 of a call`.
-    pub(crate) measure: &'static str,
+    pub(crate) measure: Cow<'static, str>,
     /// `ns`, `bytes`, `%`.
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     pub(crate) better: Better,
     pub(crate) value: f64,
 }
@@ -185,11 +186,11 @@ impl Sample {
     }
 
     pub(crate) fn lower(self, measure: &'static str, unit: &'static str, value: f64) -> Self {
-        self.with(Measured { measure, unit, better: Better::Lower, value })
+        self.with(Measured { measure: measure.into(), unit: unit.into(), better: Better::Lower, value })
     }
 
     pub(crate) fn higher(self, measure: &'static str, unit: &'static str, value: f64) -> Self {
-        self.with(Measured { measure, unit, better: Better::Higher, value })
+        self.with(Measured { measure: measure.into(), unit: unit.into(), better: Better::Higher, value })
     }
 
     fn with(mut self, measured: Measured) -> Self {
@@ -201,5 +202,7 @@ impl Sample {
 pub(crate) fn run(options: &TrialOptions) -> Result<ExitCode> {
     let counting = options.trials.iter().any(|trial| trial.counted).then_some(Allocator::Counting);
     let allocators: Vec<Allocator> = options.allocators.iter().copied().chain(counting).collect();
-    process::run(&allocators, options.json.as_ref(), || measure::measure(options))
+    process::run(&allocators, options.json.as_ref(), options.budget, |notebook| {
+        measure::measure(options, notebook)
+    })
 }

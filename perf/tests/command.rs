@@ -195,3 +195,89 @@ fn a_soak_ends_with_a_line_of_json() {
     }
     assert_eq!(run("soak --seconds 0").0, Some(2));
 }
+
+/// A file of this test, which is not there yet.
+fn fresh(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_file(&path);
+    path
+}
+
+fn reports(path: &PathBuf) -> Option<Vec<serde_json::Value>> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// All values of all figures of the first report, as text.
+fn values(path: &PathBuf) -> Vec<Vec<serde_json::Value>> {
+    let reports = reports(path).expect("a report");
+    let figures = reports[0]["figures"].as_array().expect("figures").iter();
+    figures.map(|figure| figure["by_block"].as_array().expect("blocks").clone()).collect()
+}
+
+#[test]
+fn a_run_goes_on_where_it_was_cut_off() {
+    let short = "--blocks 1 --changes 100 --known 100 --threads 1x1 --peers B1,F0 --allocator system";
+    for (name, command) in [
+        ("compare", format!("compare {short}")),
+        ("trial", "trial W2,W3 --quick --blocks 1 --peers B1 --allocator system".to_owned()),
+    ] {
+        let path = fresh(&format!("resumed-{name}.json"));
+        // There is nothing yet.
+        let (status, out, err) = run(&format!("{command} --resume {}", path.display()));
+        assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+        let before = values(&path);
+        let more = command.replace("--blocks 1", "--blocks 3");
+        let (status, out, err) = run(&format!("{more} --resume {}", path.display()));
+        assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+        let after = values(&path);
+        assert_eq!(before.len(), after.len());
+        for (before, after) in before.iter().zip(&after) {
+            // Of W3's long run there is one block, whatever is asked for.
+            assert!([1, 3].contains(&after.len()) && before[..] == after[..1], "{before:?} {after:?}");
+        }
+        assert!(after.iter().any(|blocks| blocks.len() == 3), "{after:?}");
+        assert_eq!(reports(&path).unwrap()[0]["finished"], true);
+        // Another seed is another run, and what there is stays.
+        let (status, out, err) = run(&format!("{command} --seed 2 --resume {}", path.display()));
+        assert_eq!((status, out.as_str()), (Some(2), ""));
+        assert!(err.starts_with("cannot go on with ") && err.contains("its arguments: "), "{err}");
+        assert_eq!(values(&path), after);
+    }
+}
+
+#[test]
+fn time_that_is_up_ends_a_run_after_a_block() {
+    let path = fresh("budget.json");
+    let command = "compare --blocks 1000000 --changes 1000 --known 100,200 --threads 1x1 --peers B1";
+    let (status, out, err) = run(&format!("{command} --batch 1 --time-budget 0.5 --json {}", path.display()));
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("Not all blocks are done"), "{out}");
+    let reports = reports(&path).expect("reports");
+    assert_eq!(reports.len(), 2, "one for each allocator");
+    for report in reports {
+        assert_eq!((report["cases"].as_array().map(Vec::len), &report["finished"]), (Some(2), &false.into()));
+        assert!((1..1_000_000).contains(&report["blocks"].as_u64().unwrap()), "{report}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_run_had_when_it_was_ended_is_in_its_file() {
+    let path = fresh("ended.json");
+    let command = "compare --blocks 1000000 --changes 1000 --known 100 --threads 1x1 --peers B1,sharded";
+    let command = format!("{command} --batch 1 --allocator system --json {}", path.display());
+    let mut child = perf(&command).stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    let blocks = || reports(&path).and_then(|reports| reports.first()?["blocks"].as_u64()).unwrap_or(0);
+    while blocks() < 3 {
+        assert!(child.try_wait().unwrap().is_none(), "it goes on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let all = values(&path);
+    assert!(all.len() == 2 && all.iter().all(|blocks| blocks.len() >= 3 && blocks.len() == all[0].len()));
+    assert_eq!(reports(&path).unwrap()[0]["finished"], false);
+    let (status, page, err) = run(&format!("report {}", path.display()));
+    assert_eq!(status, Some(0), "{err}");
+    assert!(page.contains("Cut off before all blocks were done"), "{page}");
+}

@@ -3,7 +3,7 @@
 use lexopt::prelude::*;
 
 use super::trial::TrialOptions;
-use super::{Command, allocators, json, list, positive};
+use super::{Command, Json, allocators, json, list, positive, seconds};
 use crate::allocator::Allocator;
 use crate::trials::{Size, client_go};
 
@@ -23,6 +23,7 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
         peers: None,
         seed: 1,
         json: None,
+        budget: None,
     };
     let mut options = ClientGoOptions { trial, known: None, kube: false };
     let trial = &mut options.trial;
@@ -36,6 +37,8 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
             Long("allocator") => trial.allocators = parser.value()?.parse_with(allocators)?,
             Long("seed") => trial.seed = parser.value()?.parse()?,
             Long("json") => trial.json = Some(json(parser)),
+            Long("resume") => trial.json = Some(Json::Resume(parser.value()?.into())),
+            Long("time-budget") => trial.budget = Some(parser.value()?.parse_with(seconds)?),
             Short('h') | Long("help") => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }

@@ -1,12 +1,14 @@
 //! The options of `compare`.
 
+use std::time::Duration;
+
 use lexopt::prelude::*;
 
 use crate::allocator::Allocator;
 use delta_fifo_perf::peers::{self, Entry};
 use delta_fifo_perf::workload::floors::{self, Floor};
 
-use super::{Command, Json, allocators, json, list, peer, positive};
+use super::{Command, Json, allocators, json, list, peer, positive, seconds};
 
 pub(crate) struct Options {
     pub(crate) blocks: usize,
@@ -25,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) batches: Vec<usize>,
     pub(crate) seed: u64,
     pub(crate) json: Option<Json>,
+    /// How long all may take; a block that has begun is ended.
+    pub(crate) budget: Option<Duration>,
 }
 
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
@@ -44,6 +48,7 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
         batches: Vec::new(),
         seed: 1,
         json: None,
+        budget: None,
     };
     while let Some(argument) = parser.next()? {
         match argument {
@@ -65,6 +70,8 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
             Long("batch") => batches = Some(parser.value()?.parse_with(|text| list(text, positive))?),
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("json") => options.json = Some(json(parser)),
+            Long("resume") => options.json = Some(Json::Resume(parser.value()?.into())),
+            Long("time-budget") => options.budget = Some(parser.value()?.parse_with(seconds)?),
             Short('h') | Long("help") => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }

@@ -1,8 +1,10 @@
 //! `trial`: which workloads, and how much of them.
 
+use std::time::Duration;
+
 use lexopt::prelude::*;
 
-use super::{Command, Json, allocators, json, list, peer, positive};
+use super::{Command, Json, allocators, json, list, peer, positive, seconds};
 use crate::allocator::Allocator;
 use crate::trials::{self, Size, Trial};
 use delta_fifo_perf::peers::Entry;
@@ -17,6 +19,8 @@ pub(crate) struct TrialOptions {
     pub(crate) peers: Option<Vec<&'static Entry>>,
     pub(crate) seed: u64,
     pub(crate) json: Option<Json>,
+    /// How long all may take; a block that has begun is ended.
+    pub(crate) budget: Option<Duration>,
 }
 
 /// The name says which.
@@ -44,6 +48,7 @@ pub(super) fn parse_options(
         peers: None,
         seed: 1,
         json: None,
+        budget: None,
     };
     while let Some(argument) = parser.next()? {
         match argument {
@@ -55,6 +60,8 @@ pub(super) fn parse_options(
             Long("peers") => options.peers = Some(parser.value()?.parse_with(|text| list(text, peer))?),
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("json") => options.json = Some(json(parser)),
+            Long("resume") => options.json = Some(Json::Resume(parser.value()?.into())),
+            Long("time-budget") => options.budget = Some(parser.value()?.parse_with(seconds)?),
             Short('h') | Long("help") => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }

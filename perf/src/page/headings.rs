@@ -8,7 +8,7 @@ use crate::machine::{Machine, Verdict};
 
 /// A run's heading as names and values.
 pub(crate) fn of(run: &Run) -> Vec<(&'static str, String)> {
-    let Machine { nproc, cpu, kernel, rustc, commit } = &run.machine;
+    let Machine { nproc, cpu, kernel, rustc, commit, .. } = &run.machine;
     let [load, steal, others] = text::disturbance(run.disturbance);
     let sound = if run.valid { "yes" } else { "NO: some are void" };
     vec![
@@ -71,6 +71,9 @@ pub(crate) fn caveats(runs: &[Run]) -> Vec<String> {
     if let Some(names) = named(&|run| run.blocks < BLOCKS) {
         caveats.push(format!("Fewer than {BLOCKS} blocks: these figures claim nothing: {names}."));
     }
+    if let Some(names) = named(&|run| !run.finished) {
+        caveats.push(format!("Cut off before all blocks were done: {names}."));
+    }
     if runs.iter().any(|run| run.machine.commit.ends_with("-dirty")) {
         caveats.push("Built from changed sources: the commit does not say what was measured.".into());
     }
@@ -92,6 +95,8 @@ mod tests {
         let unknown =
             report("system", 30, "").replace(r#""others_percent": 0.0"#, r#""others_percent": null"#);
         assert!(caveats(&runs(&[unknown]))[0].starts_with("Whether the machine was busy"));
+        let cut = report("system", 30, "").replace(r#""valid": true"#, r#""valid": true, "finished": false"#);
+        assert_eq!(caveats(&runs(&[cut])), ["Cut off before all blocks were done: W (system)."]);
         let dirty = report("system", 30, "").replace("abc", "abc-dirty");
         assert!(caveats(&runs(&[dirty]))[0].starts_with("Built from changed sources"));
     }

@@ -25,6 +25,8 @@ pub(crate) struct Run {
     pub(crate) blocks: usize,
     /// No run of a peer was void.
     pub(crate) valid: bool,
+    /// It was not cut off.
+    pub(crate) finished: bool,
     pub(crate) figures: Vec<Measured>,
 }
 
@@ -81,6 +83,7 @@ impl Run {
                 kernel: field(report, "kernel")?,
                 rustc: field(report, "rustc")?,
                 commit: field(report, "commit")?,
+                arguments: optional(report, "arguments")?.unwrap_or_default(),
             },
             disturbance: Disturbance {
                 load_before: field(report, "load_before")?,
@@ -90,6 +93,7 @@ impl Run {
             },
             blocks: field(report, "blocks")?,
             valid: field(report, "valid")?,
+            finished: optional(report, "finished")?.unwrap_or(true),
             figures: field::<Vec<Figure>>(report, "figures")?.into_iter().map(Measured::of).collect(),
         })
     }
@@ -99,6 +103,11 @@ impl Run {
 fn field<T: DeserializeOwned>(report: &Map<String, Value>, name: &str) -> Result<T, String> {
     let value = report.get(name).ok_or(format!("has no field `{name}`"))?;
     T::deserialize(value).map_err(|error| format!("field `{name}`: {error}"))
+}
+
+/// One that not every command writes, nor did every version.
+fn optional<T: DeserializeOwned>(report: &Map<String, Value>, name: &str) -> Result<Option<T>, String> {
+    if report.contains_key(name) { field(report, name).map(Some) } else { Ok(None) }
 }
 
 /// All runs of all files, in their order.

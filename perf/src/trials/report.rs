@@ -10,7 +10,7 @@ use crate::bars::BLOCKS;
 use crate::figures::{Better, Figure};
 use crate::machine::{Disturbance, Machine};
 use crate::process::Measured;
-use crate::report::{caveat, heading};
+use crate::report::{UNFINISHED, caveat, heading};
 use crate::stats::Estimate;
 
 /// One process, one allocator.
@@ -33,6 +33,8 @@ pub(super) struct Report {
     pub(super) void: Vec<Void>,
     /// No run was void.
     pub(super) valid: bool,
+    /// No case has fewer blocks than it was to have.
+    pub(super) finished: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,7 +48,9 @@ pub(super) struct TrialReport {
 pub(super) struct CaseReport {
     /// In the trial's own order.
     pub(super) case: Vec<(String, String)>,
+    /// That were done, of so many.
     pub(super) blocks: usize,
+    pub(super) planned: usize,
     #[serde(flatten)]
     pub(super) disturbance: Disturbance,
 }
@@ -104,11 +108,12 @@ impl Report {
     fn write_case(
         &self,
         trial: &TrialReport,
-        CaseReport { case, blocks, .. }: &CaseReport,
+        CaseReport { case, blocks, planned, .. }: &CaseReport,
         text: &mut String,
     ) {
         case.iter().for_each(|(name, value)| _ = write!(text, "{name} {value} · "));
-        let _ = writeln!(text, "{blocks} {}", if *blocks == 1 { "block" } else { "blocks" });
+        let of = if blocks < planned { format!(" of {planned}") } else { String::new() };
+        let _ = writeln!(text, "{blocks}{of} {}", if *planned == 1 { "block" } else { "blocks" });
         let against = by_id(&trial.id).map_or(&[][..], |trial| trial.against);
         let figures: Vec<&Figure> =
             self.figures.iter().filter(|figure| figure.is_of(&trial.id, case)).collect();
@@ -173,6 +178,10 @@ impl Measured for Report {
         self.allocator
     }
 
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     fn valid(&self) -> bool {
         self.valid
     }
@@ -197,6 +206,9 @@ impl Measured for Report {
         let timed = self.allocator != Allocator::Counting;
         if timed && self.trials.iter().flat_map(|trial| &trial.cases).any(|case| case.blocks < BLOCKS) {
             let _ = writeln!(text, "Cases with fewer than {BLOCKS} blocks claim nothing.");
+        }
+        if !self.finished {
+            text.push_str(UNFINISHED);
         }
         text.push_str(caveat(self.disturbance));
         text

@@ -6,6 +6,7 @@ use super::*;
 use crate::bars::{BLOCKS, PEER};
 use crate::figures::Figure;
 use crate::machine::{Disturbance, Machine};
+use crate::notebook::Notebook;
 use crate::process::Measured as _;
 
 fn sample(value: f64) -> Sample {
@@ -82,7 +83,8 @@ fn measured(allocator: Allocator, parts: &[Option<f64>]) -> Report {
     let bare = figures("W2", &case, "bare atomic", &samples(vec![Some(1e8); parts.len()]));
     let disturbance =
         Disturbance { others_percent: Some(0.0), steal_percent: Some(0.0), ..Default::default() };
-    let cases = vec![CaseReport { case: names_and_values(&case), blocks: parts.len(), disturbance }];
+    let (case, blocks) = (names_and_values(&case), parts.len());
+    let cases = vec![CaseReport { case, blocks, planned: blocks, disturbance }];
     Report {
         workload: "W2".into(),
         allocator,
@@ -95,6 +97,7 @@ fn measured(allocator: Allocator, parts: &[Option<f64>]) -> Report {
         notes: Vec::new(),
         void: Vec::new(),
         valid: true,
+        finished: true,
     }
 }
 
@@ -157,7 +160,7 @@ static BROKEN: Trial = Trial {
 #[test]
 fn a_void_run_spoils_the_report() {
     let peers = Some(vec![delta_fifo_perf::peers::by_id("B1").unwrap()]);
-    let report = super::measure::measure(&TrialOptions {
+    let options = TrialOptions {
         trials: vec![&BROKEN],
         size: Size::Quick,
         blocks: Some(4),
@@ -165,7 +168,9 @@ fn a_void_run_spoils_the_report() {
         peers,
         seed: 1,
         json: None,
-    });
+        budget: None,
+    };
+    let report = super::measure::measure(&options, Notebook::none());
     assert!(!report.valid);
     let void: Vec<_> = report.void.iter().map(|void| (&*void.peer, &*void.case, void.block)).collect();
     assert_eq!(void, [("B1", "known 1", 1), ("B1", "known 1", 3)]);
