@@ -56,7 +56,8 @@ impl<T, E> From<Result<T, E>> for Outcome {
 /// nothing. A forgotten lease (`mem::forget`) keeps its own key leased for ever and harms nothing else.
 ///
 /// A lease borrows the queue, or owns a handle of it ([`into_owned`](Self::into_owned), [`OwnedLease`]) and can then
-/// be moved into a spawned task. Ending it costs O(1), plus the objects that are dropped; the drops run in the
+/// be moved into a spawned task. Threads may look at one lease together, and a borrow of it may be held over an await:
+/// only what takes it by value ends it. Ending it costs O(1), plus the objects that are dropped; the drops run in the
 /// caller, outside every lock.
 ///
 /// ```

@@ -118,7 +118,7 @@ impl<Q> std::ops::Deref for QueueRef<'_, Q> {
 }
 
 pub trait RawQueue<K, V>: Sized {
-    type Held: HeldLease<K, V> + Send;
+    type Held: HeldLease<K, V> + Send + Sync;
     type Ticket: Send + Sync;
 
     /// What the queue does to every incoming object. The calls below whose names say so expect it done.

@@ -8,7 +8,7 @@ mod variance;
 use std::sync::Arc;
 
 use delta_fifo::baseline::MutexDeltaFifo;
-use delta_fifo::{DeltaQueue, OwnedLease, OwnedReplace};
+use delta_fifo::{DeltaFifo, DeltaQueue, Lease, OwnedLease, OwnedReplace};
 
 /// Neither `Clone` nor `Debug` nor `Default`.
 #[derive(PartialEq, Eq, Hash)]
@@ -55,6 +55,38 @@ fn keys_and_values_need_not_be_static() {
         }
     });
     assert_eq!(queue.pending_len() + queue.leased_len(), 0);
+}
+
+/// A borrow of a lease is held over an await, in a task that other threads may go on with, and by several threads at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_looked_at_together() {
+    async fn together<Q>(queue: Q)
+    where
+        Q: DeltaQueue<Key = u32, Value = u32> + 'static,
+    {
+        async fn look<Q: DeltaQueue<Key = u32, Value = u32>>(lease: &Lease<'_, Q>) -> Option<u32> {
+            tokio::task::yield_now().await;
+            lease.deltas().newest().object().copied()
+        }
+        queue.add(1, 7).expect("the queue is open");
+        let queue = Arc::new(queue);
+        let task = tokio::spawn(async move {
+            let lease = queue.pop_async_owned().await.expect("a key is in line");
+            assert_eq!(look(&lease).await, Some(7));
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        assert_eq!((*lease.key(), lease.deltas().len(), lease.attempts()), (1, 1, 1))
+                    });
+                }
+            });
+            lease.done();
+            queue.leased_len()
+        });
+        assert_eq!(task.await.expect("nothing panics"), 0);
+    }
+    together(MutexDeltaFifo::new()).await;
+    together(DeltaFifo::new()).await;
 }
 
 /// An owned lease goes where a borrow cannot, and outlives every other handle of its queue.

@@ -154,7 +154,7 @@ impl<V> Entry<'_, V> {
     pub(super) fn legacy<R>(&self, tenure: &mut Tenure, f: impl FnOnce(&mut Legacy<V>) -> R) -> R {
         debug_assert_eq!(self.word().state(), State::Leased);
         let _ = tenure;
-        // SAFETY: E2: as above.
+        // SAFETY: E2: the caller has the tenure to itself, and there is one.
         unsafe { self.parts.legacy(self.parcel, f) }
     }
 

@@ -1,7 +1,5 @@
 //! The head of an entry: its word, and what else every change and every lease touch. The invariants are those of `entry.rs`.
 
-use std::marker::PhantomData;
-
 use crate::object::{Body, Head};
 use crate::slab::Index;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -42,12 +40,12 @@ impl Head for EntryHead {
     }
 }
 
-/// The right to an entry's holder's part (E2), and the duty to end the lease. Not `Clone`.
+/// The right to an entry's holder's part (E2), and the duty to end the lease. Not `Clone`. What is plain data there is for who has it
+/// alone (`&mut`, or by value). Shared it only says which entry it is, lets the word be exchanged, and lets atomics be read that
+/// nobody changes meanwhile: so threads may share a lease.
 #[must_use = "the key stays leased"]
 pub(super) struct Tenure {
     index: Index,
-    // A tenure is used by one thread at a time: it is what makes the holder's part exclusive.
-    _not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
 impl Tenure {
@@ -119,7 +117,7 @@ impl EntryHead {
     #[inline(always)]
     pub(super) fn begin(&self, index: Index, from: Word, to: Word) -> Option<Tenure> {
         debug_assert!(from.state() != State::Leased && to.state() == State::Leased);
-        self.exchange(from, to).then_some(Tenure { index, _not_sync: PhantomData })
+        self.exchange(from, to).then_some(Tenure { index })
     }
 
     /// The holder says what the facts came to.

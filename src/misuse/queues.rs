@@ -74,7 +74,7 @@ fn keys_that_no_other_thread_may_have() {}
 /// ```
 fn keys_without_eq() {}
 
-/// A lease is one consumer's.
+/// Threads look at a lease together; who has it ends it.
 ///
 /// ```
 /// # use delta_fifo::{DeltaFifo, DeltaQueue, KnownView};
@@ -82,22 +82,25 @@ fn keys_without_eq() {}
 /// # queue.add(1, 1)?;
 /// let lease = queue.pop()?;
 /// std::thread::scope(|scope| {
-///     scope.spawn(move || lease.done());
+///     scope.spawn(|| assert_eq!(lease.deltas().len(), 1));
+///     scope.spawn(|| assert_eq!(*lease.key(), 1));
 /// });
+/// lease.done();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0382
 /// # use delta_fifo::{DeltaFifo, DeltaQueue, KnownView};
 /// # let queue = DeltaFifo::<u32, u32>::new();
 /// # queue.add(1, 1)?;
 /// let lease = queue.pop()?;
 /// std::thread::scope(|scope| {
-///     scope.spawn(|| lease.key());
+///     scope.spawn(|| lease.done());
+///     scope.spawn(|| assert_eq!(*lease.key(), 1));
 /// });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-fn a_lease_is_shared_by_threads() {}
+fn a_thread_ends_a_lease_that_another_looks_at() {}
 
 /// What a key borrows lives as long as the queue.
 ///

@@ -11,7 +11,7 @@ use delta_fifo::{
     FifoSnapshot, KeyOf, KeyOfError, Keyed, KeyedBuilder, KeyedError, KeyedReplace, KeyedReplaceError,
     KnownChange, KnownKey, KnownObject, Lease, LeaseBatch, MarkError, OtherQueueError, Outcome,
     PopTimeoutError, Published, RandomState, Replace, ReplaceError, ResyncError, ResyncKeyError, Tombstone,
-    TryPopError, Upsert, UpsertError, Version, WaitError,
+    TryPopError, Upsert, UpsertError, Version, WaitError, Work,
 };
 
 /// Asserts that a type has traits, or has not: then the call of `ask` is not ambiguous.
@@ -48,12 +48,13 @@ fn of_the_queues_and_what_they_hand_out() {
         Keyed<Sharded>: Send Sync Unpin UnwindSafe RefUnwindSafe,
         Builder<Key, Value>: Send Sync Unpin,
         KeyedBuilder<Key, Value, RandomState>: Send Sync Unpin,
-        // A lease is one consumer's: it may go to another thread, and be used there. What an abandoned one has is put back by its
-        // drop, so a panic may pass it.
-        Lease<'static, Sharded>: Send Unpin; not Sync,
-        Lease<'static, Mutexed>: Send Unpin,
-        LeaseBatch<'static, Sharded>: Send Unpin; not Sync,
-        LeaseBatch<'static, Mutexed>: Send Unpin,
+        // A lease is one consumer's, who may go to another thread with it, or let others look at it: what ends it takes it by value.
+        // What an abandoned one has is put back by its drop, so a panic may pass it.
+        Lease<'static, Sharded>: Send Sync Unpin,
+        Lease<'static, Mutexed>: Send Sync Unpin,
+        LeaseBatch<'static, Sharded>: Send Sync Unpin,
+        LeaseBatch<'static, Mutexed>: Send Sync Unpin,
+        Work<'static, Key>: Send Sync Unpin,
         Replace<'static, Sharded>: Send Sync Unpin,
         Replace<'static, Mutexed>: Send Sync Unpin,
         KeyedReplace<'static, Sharded>: Send Sync Unpin,
