@@ -210,8 +210,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
         self
     }
 
-    /// Who wakes async consumers for delayed keys. Without one, a thread does that is started when first needed.
-    /// O(1).
+    /// Who wakes async consumers for delayed keys, and may be the queue's clock. Without one, a thread does that is started when first
+    /// needed, and the clock is the system's. O(1).
     pub fn timer(mut self, timer: impl Timer + 'static) -> Self {
         self.timer = Some(Arc::new(timer));
         self

@@ -69,11 +69,14 @@ impl fmt::Debug for Backoff {
     }
 }
 
-/// Wakes async consumers when the first delayed key is due.
+/// Wakes async consumers when the first delayed key is due; and may be the queue's clock.
 ///
 /// Blocking consumers wake by themselves. Where only async ones wait, the queue asks its timer; without one it starts
 /// a thread of its own when it first needs it. A timer on tokio's clock is `TokioTimer`, behind the feature
 /// `tokio`.
+///
+/// With a clock of its own ([`now`](Timer::now)) all delays, time-outs and ages of the queue are counted by that, and blocking consumers
+/// ask the timer as well. [`ManualClock`](crate::ManualClock) is one for tests.
 ///
 /// ```
 /// use std::time::Instant;
@@ -98,9 +101,19 @@ pub trait Timer: Send + Sync {
     /// than needed does no harm; one that never comes leaves delayed keys waiting for the next event. Called at
     /// most once per sleeping consumer and earliest delay.
     fn wake_at(&self, at: Instant, wake: Box<dyn FnOnce() + Send>);
+
+    /// The time of its own clock; none, as by default: the system's is meant. It must not go back, and may jump if `wake_at` rings for
+    /// what has become due by that. Called under locks and guards of the queue: it must not call the queue, nor block. If it panics
+    /// the system's clock is looked at instead.
+    fn now(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// A [`Timer`] on tokio's clock: each wake-up is a task on the runtime that is current when it is created.
+///
+/// As long as tokio's clock runs with the system's, blocking consumers need no task to wake them. Where `tokio::time::pause` has stopped it, it is
+/// the queue's clock as well, and `advance` moves that.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -143,6 +156,15 @@ impl Timer for TokioTimer {
             tokio::time::sleep_until(at.into()).await;
             wake();
         });
+    }
+
+    fn now(&self) -> Option<Instant> {
+        let before = Instant::now();
+        let shown = {
+            let _in_runtime = self.0.enter();
+            tokio::time::Instant::now().into_std()
+        };
+        (shown < before || shown > Instant::now()).then_some(shown)
     }
 }
 

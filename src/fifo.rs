@@ -58,6 +58,7 @@ use ahash::RandomState;
 
 use crate::alarm::Alarm;
 use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Transform};
+use crate::clock::Clock;
 use crate::delay::Backoff;
 use crate::delta::{Change, Compression, FactHead};
 use crate::error::{
@@ -122,6 +123,7 @@ pub struct DeltaFifo<K, V, S = RandomState> {
     marks: Marks,
     last_look: LastLook,
     publishing: Publishing<K, V, S>,
+    clock: Clock,
     alarm: Alarm,
     hasher: Arc<S>,
     known: Known<K, V>,
@@ -184,6 +186,7 @@ where
             wake_consumers.notify_all();
             wake_watchers.notify_all();
         };
+        let clock = Clock::new(builder.timer.clone());
         DeltaFifo {
             core: Shared::new(Core::new(
                 builder.shard_count(),
@@ -194,13 +197,14 @@ where
                 builder.lines.min(builder.shard_count()),
                 builder.background_resync || builder.background_initial,
             ),
-            delays: Delays::new(),
+            delays: Delays::new(clock.now()),
             consumers,
             watchers,
             marks: Marks::new(),
             last_look: LastLook::default(),
-            publishing: Publishing::new(builder.publish_every),
-            alarm: Alarm::new(builder.timer, Arc::new(wake)),
+            publishing: Publishing::new(builder.publish_every, clock.clone()),
+            alarm: Alarm::new(clock.clone(), Arc::new(wake)),
+            clock,
             hasher: Arc::new(builder.hasher),
             known: builder.known,
             emit: builder.emit,
@@ -289,6 +293,10 @@ where
 {
     type Held = Held<K, V>;
     type Ticket = Ticket;
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
 
     fn transform_raw(&self, value: &mut V) -> Result<(), BoxError> {
         match &self.transform {

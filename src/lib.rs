@@ -41,6 +41,7 @@
 
 mod alarm;
 mod builder;
+mod clock;
 mod delay;
 mod delta;
 mod error;
@@ -83,6 +84,7 @@ struct Readme;
 /// The hash function of a queue whose builder was given none.
 pub use ahash::RandomState;
 pub use builder::{Background, Builder, Emit, OnAbandon};
+pub use clock::ManualClock;
 #[cfg(feature = "tokio")]
 pub use delay::TokioTimer;
 pub use delay::{Backoff, Timer};

@@ -324,7 +324,7 @@ pub trait DeltaQueue:
     ///
     /// No key came in line in time; or none can come any more.
     fn pop_timeout(&self, timeout: Duration) -> Result<Lease<'_, Self>, PopTimeoutError> {
-        self.pop_raw(Deadline::after(timeout)).map(|held| Lease::new(QueueRef::Borrowed(self), held))
+        self.pop_raw(self.clock().after(timeout)).map(|held| Lease::new(QueueRef::Borrowed(self), held))
     }
 
     /// [`pop`](Self::pop) that blocks at most until `deadline`. O(1) expected.
@@ -393,7 +393,7 @@ pub trait DeltaQueue:
         max: usize,
         timeout: Duration,
     ) -> Result<LeaseBatch<'_, Self>, PopTimeoutError> {
-        self.pop_batch_raw(max, Deadline::after(timeout)).map(|held| batch(QueueRef::Borrowed(self), held))
+        self.pop_batch_raw(max, self.clock().after(timeout)).map(|held| batch(QueueRef::Borrowed(self), held))
     }
 
     /// [`pop_batch`](Self::pop_batch) that waits without blocking. Cancel-safe, on any executor. O(leases).
@@ -490,7 +490,7 @@ pub trait DeltaQueue:
     ///
     /// As [`wait_synced`](Self::wait_synced), or the time was up.
     fn wait_synced_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait_raw(Awaited::Synced, Deadline::after(timeout))
+        self.wait_raw(Awaited::Synced, self.clock().after(timeout))
     }
 
     /// The same without blocking. Cancel-safe, on any executor. O(1) each time a lease ends meanwhile.
@@ -528,7 +528,7 @@ pub trait DeltaQueue:
     /// As [`close_and_wait`](Self::close_and_wait), or the time was up.
     fn close_and_wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.close();
-        self.wait_raw(Awaited::Drained, Deadline::after(timeout))
+        self.wait_raw(Awaited::Drained, self.clock().after(timeout))
     }
 
     /// The same without blocking. Cancel-safe, on any executor; does not notice a lease of the same task.

@@ -3,8 +3,9 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use crate::clock::Clock;
 use crate::delta::{Change, Deltas};
 use crate::error::{
     BeginReplaceError, BoxError, Closed, CommitError, MarkError, PopTimeoutError, ReplaceError, UpsertError,
@@ -12,7 +13,6 @@ use crate::error::{
 };
 use crate::lease::Outcome;
 use crate::replace::{Upsert, Version};
-use crate::sync::now;
 
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,6 @@ pub enum Deadline {
 }
 
 impl Deadline {
-    pub fn after(timeout: Duration) -> Self {
-        now().checked_add(timeout).map_or(Deadline::Never, Deadline::At)
-    }
-
     /// The earlier of the two.
     pub fn or_at(self, at: Option<Instant>) -> Self {
         match (self, at) {
@@ -120,6 +116,9 @@ impl<Q> std::ops::Deref for QueueRef<'_, Q> {
 pub trait RawQueue<K, V>: Sized {
     type Held: HeldLease<K, V> + Send + Sync;
     type Ticket: Send + Sync;
+
+    /// By which deadlines are meant.
+    fn clock(&self) -> &Clock;
 
     /// What the queue does to every incoming object. The calls below whose names say so expect it done.
     fn transform_raw(&self, value: &mut V) -> Result<(), BoxError>;

@@ -192,7 +192,7 @@ impl<'q, Q: DeltaQueue> Completion<'q, Q> {
     ///
     /// The time was up, it can no longer come, or the calling thread would wait for its own lease.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.queue.wait_raw(self.awaited, Deadline::after(timeout))
+        self.queue.wait_raw(self.awaited, self.queue.clock().after(timeout))
     }
 
     /// Waits until it is complete. Cancel-safe, on any executor; does not notice a lease of the same task. O(1)

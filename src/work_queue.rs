@@ -12,13 +12,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::alarm::{Alarm, Wake};
+use crate::clock::Clock;
 use crate::delay::{Backoff, Timer};
 use crate::delta::Compression;
 use crate::error::{AddError, Closed, PopTimeoutError, TryPopError, WaitError};
 use crate::fifo::DeltaFifo;
 use crate::lease::Lease;
 use crate::queue::DeltaQueue;
-use crate::sync::now;
 use crate::{Builder, RandomState};
 
 pub use limiter::{Bucket, ItemExponential, Larger, RateLimiter};
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, S: BuildHasher> WorkQueueBuilder<K, S> {
         S: Send + Sync + 'static,
     {
         // Of what is added later, and of dropped work, which the queue itself delays.
-        let timer = self.builder.timer.clone();
+        let clock = Clock::new(self.builder.timer.clone());
         let queue: Queue<K, S> = self.builder.compression(Compression::Latest).no_known_objects().build();
         let shared = Arc::new_cyclic(|shared: &Weak<Shared<K, S>>| {
             let shared = Weak::clone(shared);
@@ -91,7 +91,7 @@ impl<K: Hash + Eq, S: BuildHasher> WorkQueueBuilder<K, S> {
                     shared.add_due();
                 }
             });
-            Shared { queue, waiting: Waiting::default(), alarm: Alarm::new(timer, ring) }
+            Shared { queue, waiting: Waiting::default(), alarm: Alarm::new(clock.clone(), ring), clock }
         });
         let limiter = self.limiter.unwrap_or_else(|| Box::new(Larger::default()));
         WorkQueue { shared, limiter }
@@ -139,6 +139,7 @@ struct Shared<K, S> {
     queue: Queue<K, S>,
     waiting: Waiting<K>,
     alarm: Alarm,
+    clock: Clock,
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> WorkQueue<K> {
@@ -185,7 +186,7 @@ where
         if delay.is_zero() {
             return self.add(key);
         }
-        let at = now().checked_add(delay);
+        let at = self.shared.clock.now().checked_add(delay);
         // One that no clock can count never comes.
         at.map_or(Ok(()), |at| self.shared.add_at(key, at))
     }
@@ -196,8 +197,12 @@ where
     ///
     /// As [`add_after`](WorkQueue::add_after).
     pub fn add_rate_limited(&self, key: K) -> Result<(), AddError<K>> {
-        let delay = self.limiter.when(&key);
+        let delay = self.delay_of(&key);
         self.add_after(key, delay)
+    }
+
+    fn delay_of(&self, key: &K) -> Duration {
+        self.limiter.when(key, self.shared.clock.now())
     }
 
     /// The key has not failed, or nobody cares any more: what the rate limiter counts of it is gone. O(1).
@@ -247,7 +252,7 @@ where
     }
 
     fn work<'q>(&'q self, lease: Lease<'q, Queue<K, S>>) -> Work<'q, K, S> {
-        Work { lease: Some(lease), limiter: &*self.limiter }
+        Work { lease: Some(lease), queue: self }
     }
 
     /// How many keys are in line: not those that are worked on, nor those whose time has not come. Exact when nothing runs. O(keys in line or
@@ -330,7 +335,7 @@ where
 
     /// Called by the alarm.
     fn add_due(&self) {
-        while let Some(key) = self.waiting.take_due(now()) {
+        while let Some(key) = self.waiting.take_due(self.clock.now()) {
             // Shut down: it is dropped, as all that waits.
             let _ = self.add(key);
         }
@@ -358,7 +363,7 @@ where
 {
     /// None only while it is dropped.
     lease: Option<Lease<'q, Queue<K, S>>>,
-    limiter: &'q dyn RateLimiter<K>,
+    queue: &'q WorkQueue<K, S>,
 }
 
 impl<K, S> Work<'_, K, S>
@@ -394,7 +399,7 @@ where
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             // Maybe in the middle of a panic: a second one would abort.
-            let delay = catch_unwind(AssertUnwindSafe(|| self.limiter.when(lease.key())));
+            let delay = catch_unwind(AssertUnwindSafe(|| self.queue.delay_of(lease.key())));
             let delay = delay.unwrap_or_else(|_| Backoff::default().delay(lease.attempts()));
             lease.requeue_after(delay);
         }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::RwLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::builder::OnAbandon;
 use crate::error::ErrorEvent;
@@ -80,8 +80,10 @@ where
             Outcome::Done => How::Finish,
             Outcome::GiveUp => How::GiveUp,
             Outcome::Requeue => How::GiveBack(None),
-            Outcome::RequeueAfter(delay) => How::GiveBack(Some(from_now(delay))),
-            Outcome::RequeueWithBackoff => How::GiveBack(Some(from_now(self.backoff.delay(attempts)))),
+            Outcome::RequeueAfter(delay) => How::GiveBack(Some(self.clock.after_at_most(delay))),
+            Outcome::RequeueWithBackoff => {
+                How::GiveBack(Some(self.clock.after_at_most(self.backoff.delay(attempts))))
+            }
         }
     }
 
@@ -130,13 +132,6 @@ where
             Ended::Panicked(panic) => resume_unwind(panic),
         }
     }
-}
-
-/// A delay that no clock can count ends in a century.
-fn from_now(delay: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let now = Instant::now();
-    now.checked_add(delay).unwrap_or(now + CENTURY)
 }
 
 /// Where a key's settled number outlives its entry.

@@ -13,6 +13,7 @@ use crate::error::ErrorEvent;
 use crate::object::Key;
 use crate::owner::current_thread;
 use crate::raw::Deadline;
+use crate::sync::now as system_now;
 
 use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held};
@@ -82,7 +83,7 @@ pub(super) struct Sleepers {
     pub(super) items_async: Arc<AsyncSleepers>,
     /// For the end of leases and replaces.
     pub(super) progress: Condvar,
-    pub(super) progress_async: AsyncSleepers,
+    pub(super) progress_async: Arc<AsyncSleepers>,
 }
 
 impl Sleepers {
@@ -91,7 +92,7 @@ impl Sleepers {
             items: Condvar::new(),
             items_async: Arc::default(),
             progress: Condvar::new(),
-            progress_async: AsyncSleepers::default(),
+            progress_async: Arc::default(),
         }
     }
 }
@@ -200,23 +201,42 @@ impl<'q, K, V, S> Locked<'q, K, V, S> {
 
     /// Sleeps until a lease or a replace ends, or the deadline has come.
     pub(super) fn sleep_for_progress(&mut self, deadline: Deadline) {
+        let sleepers = &self.queue.sleepers;
         self.progress_sleepers += 1;
-        self.sleep(&self.queue.sleepers.progress, deadline);
+        self.sleep(&sleepers.progress, &sleepers.progress_async, deadline);
         self.progress_sleepers -= 1;
     }
 
-    /// Sleeps until the condition is notified or the deadline has come.
-    pub(super) fn sleep(&mut self, condition: &Condvar, deadline: Deadline) {
+    /// Sleeps until a key has come in line, or the deadline has come.
+    pub(super) fn sleep_for_key(&mut self, deadline: Deadline) {
+        let sleepers = &self.queue.sleepers;
+        self.sleep(&sleepers.items, &sleepers.items_async, deadline);
+    }
+
+    /// Sleeps until the condition is notified or the deadline has come. By a clock that is not the system's as a task does, `beside` those.
+    fn sleep(&mut self, condition: &Condvar, beside: &AsyncSleepers, deadline: Deadline) {
         if self.wakes.is_due() {
             // Not under the lock: wakers are user code. The caller looks again.
             return self.unlocked(|| ());
+        }
+        let queue = self.queue;
+        if let (Deadline::At(at), true) = (deadline, queue.clock.is_own()) {
+            // Under the lock, under which the caller has looked: what comes from here on is told.
+            let listening = beside.listen();
+            return self.unlocked(|| {
+                queue.arm(at);
+                // The clock may have rung before that (C1 in `clock.rs`).
+                if !queue.clock.is_over(deadline) {
+                    listening.block(queue.clock.nap(deadline));
+                }
+            });
         }
         let guard = self.guard.take().expect("the state is locked");
         let guard = match deadline {
             Deadline::Now => guard,
             Deadline::Never => condition.wait(guard).unwrap_or_else(PoisonError::into_inner),
             Deadline::At(at) => {
-                let timeout = at.saturating_duration_since(Instant::now());
+                let timeout = at.saturating_duration_since(system_now());
                 condition.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
             }
         };

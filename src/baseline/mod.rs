@@ -31,6 +31,7 @@ use smallvec::SmallVec;
 
 use crate::alarm::Alarm;
 use crate::builder::{Builder, Emit, ErrorHook, Known, OnAbandon, ScopeDecl, Transform};
+use crate::clock::Clock;
 use crate::delay::Backoff;
 use crate::delta::Change;
 use crate::error::{
@@ -86,6 +87,7 @@ pub struct MutexDeltaFifo<K, V, S = RandomState> {
     state: Mutex<State<K, V>>,
     records: RwLock<Records<K, V>>,
     sleepers: Sleepers,
+    clock: Clock,
     alarm: Alarm,
     /// The thread that runs user code under the lock; 0 if none does.
     processing: AtomicU32,
@@ -159,15 +161,17 @@ where
         }
         let replaces = Replaces::new(builder.scopes.len(), builder.disjoint_scopes);
         let sleepers = Sleepers::new();
-        let asleep = Arc::clone(&sleepers.items_async);
+        let asleep = [Arc::clone(&sleepers.items_async), Arc::clone(&sleepers.progress_async)];
         let wake = move || {
             // All are woken: nobody's place has to be taken.
-            asleep.wake(usize::MAX);
+            asleep.iter().for_each(|asleep| _ = asleep.wake(usize::MAX));
         };
+        let clock = Clock::new(builder.timer.clone());
         MutexDeltaFifo {
-            state: Mutex::new(State::new(replaces, builder.compression, background)),
+            state: Mutex::new(State::new(clock.clone(), replaces, builder.compression, background)),
             records: RwLock::new(Records::new()),
-            alarm: Alarm::new(builder.timer, Arc::new(wake)),
+            alarm: Alarm::new(clock.clone(), Arc::new(wake)),
+            clock,
             sleepers,
             processing: AtomicU32::new(0),
             synced: AtomicBool::new(false),
@@ -263,6 +267,10 @@ where
 {
     type Held = Held<K, V>;
     type Ticket = Ticket;
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
 
     fn transform_raw(&self, value: &mut V) -> Result<(), BoxError> {
         match &self.transform {

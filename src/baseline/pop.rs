@@ -4,7 +4,6 @@ use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -104,7 +103,7 @@ where
     /// What a consumer that does not block finds; none if it has to wait.
     fn look(&self, max: usize) -> Option<Result<Batch<K, V>, Closed>> {
         let mut state = self.lock();
-        state.promote(Some(Instant::now()));
+        state.promote(Some(self.clock.now()));
         let batch = self.take(&mut state, max, NO_THREAD);
         if !batch.is_empty() {
             return Some(Ok(self.hand_over(state, batch)));
@@ -117,7 +116,7 @@ where
         let mut state = self.lock();
         loop {
             if state.lines.earliest().is_some() {
-                state.promote(Some(Instant::now()));
+                state.promote(Some(self.clock.now()));
             }
             if state.has_key_in_line() {
                 return Ok(state);
@@ -125,20 +124,11 @@ where
             if state.is_finished() {
                 return Err(PopTimeoutError::Closed);
             }
-            let due = match deadline {
-                Deadline::Now => true,
-                Deadline::At(at) => at <= Instant::now(),
-                Deadline::Never => false,
-            };
-            if due {
+            if self.clock.is_over(deadline) {
                 return Err(PopTimeoutError::Timeout);
             }
-            let until = match (deadline, state.lines.earliest()) {
-                (Deadline::At(at), Some(earliest)) => Deadline::At(at.min(earliest)),
-                (_, Some(earliest)) => Deadline::At(earliest),
-                (deadline, None) => deadline,
-            };
-            state.sleep(&self.sleepers.items, until);
+            let until = deadline.or_at(state.lines.earliest());
+            state.sleep_for_key(until);
         }
     }
 

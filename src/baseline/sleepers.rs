@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use event_listener::{Event, EventListener};
+use event_listener::{Event, EventListener, Listener};
+
+use crate::raw::Deadline;
 
 use super::lock::lock;
 
@@ -89,6 +91,18 @@ impl Listening<'_> {
         })
         .await;
         waited
+    }
+}
+
+impl Listening<'_> {
+    /// The same for a thread, by the system's clock: it is woken by `event-listener` itself, as no user code is needed for that.
+    pub(super) fn block(mut self, deadline: Deadline) {
+        let listener = self.listener.take().expect("it listens");
+        match deadline {
+            Deadline::Now => {}
+            Deadline::At(at) => _ = listener.wait_deadline(at),
+            Deadline::Never => listener.wait(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::RwLock;
 use std::time::Instant;
 
 use crate::builder::Known;
+use crate::clock::Clock;
 use crate::delta::{Compression, Object, RawDelta, append};
 use crate::object::Key;
 use crate::owner::{note_ended, note_popped};
@@ -56,6 +57,7 @@ pub(super) struct State<K, V> {
     pub(super) closed: bool,
     /// What was discarded, if that is what becomes of pending keys.
     pub(super) discarded: Option<Discarded>,
+    pub(super) clock: Clock,
     compression: Compression,
     /// Keys with no other origins stand in the background line.
     background: Origins,
@@ -65,7 +67,12 @@ pub(super) struct State<K, V> {
 }
 
 impl<K: Eq, V> State<K, V> {
-    pub(super) fn new(replaces: Replaces, compression: Compression, background: Origins) -> Self {
+    pub(super) fn new(
+        clock: Clock,
+        replaces: Replaces,
+        compression: Compression,
+        background: Origins,
+    ) -> Self {
         State {
             entries: Table::new(),
             lines: Lines::default(),
@@ -77,6 +84,7 @@ impl<K: Eq, V> State<K, V> {
             progress_sleepers: 0,
             closed: false,
             discarded: None,
+            clock,
             compression,
             background,
             wakes: Wakes::default(),
@@ -147,7 +155,7 @@ impl<K: Eq, V> State<K, V> {
     /// Puts an entry at the tail of the line that its deltas belong in, behind delayed keys whose time has come.
     pub(super) fn line_up(&mut self, slot: Slot) {
         if self.lines.earliest().is_some() {
-            self.promote(Some(Instant::now()));
+            self.promote(Some(self.clock.now()));
         }
         self.put_in_line(slot);
     }

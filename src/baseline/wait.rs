@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use crate::error::{Closed, WaitError};
 use crate::owner::{current_thread, may_hold_leases};
@@ -29,11 +28,10 @@ where
             if may_hold_leases() && state.holds_back(awaited, thread) {
                 return Err(WaitError::WouldDeadlock);
             }
-            match deadline {
-                Deadline::Now => return Err(WaitError::Timeout),
-                Deadline::At(at) if at <= Instant::now() => return Err(WaitError::Timeout),
-                Deadline::At(_) | Deadline::Never => state.sleep_for_progress(deadline),
+            if self.clock.is_over(deadline) {
+                return Err(WaitError::Timeout);
             }
+            state.sleep_for_progress(deadline);
         }
     }
 

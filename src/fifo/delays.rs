@@ -19,7 +19,7 @@ use crate::key_queue::Handle;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::map::Map;
-use crate::sync::{now, pause_point, planted};
+use crate::sync::{pause_point, planted};
 
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
@@ -37,17 +37,14 @@ pub(crate) struct Delays {
 
 impl std::fmt::Debug for Delays {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Delays")
-            .field("now", &self.stamp(now()))
-            .field("first", &self.places.first())
-            .field("len", &self.len)
-            .finish()
+        f.debug_struct("Delays").field("first", &self.places.first()).field("len", &self.len).finish()
     }
 }
 
 impl Delays {
-    pub(crate) fn new() -> Self {
-        Delays { origin: now(), len: AtomicUsize::new(0), places: Map::new() }
+    /// `origin` is now.
+    pub(crate) fn new(origin: Instant) -> Self {
+        Delays { origin, len: AtomicUsize::new(0), places: Map::new() }
     }
 
     /// `handle` is due at `until`, or now if that was before this queue. It must not be in here for the same time.

@@ -122,6 +122,7 @@ impl<K, V, S> fmt::Debug for DeltaFifo<K, V, S> {
         f.debug_struct("DeltaFifo")
             .field("pending", &self.pending_len_now())
             .field("entries", &entries)
+            .field("now", &self.delays.stamp(self.clock.now()))
             .field("delays", &self.delays)
             .field("closing", &self.core.closing)
             .field("consumers", &self.consumers)

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::sync::epoch::Guard;
-use crate::sync::{now, pause_point, planted};
+use crate::sync::{pause_point, planted};
 
 use super::DeltaFifo;
 use super::end::LazyPin;
@@ -38,7 +38,7 @@ impl<K, V, S> DeltaFifo<K, V, S> {
 
     #[cold]
     fn promote_due(&self, guard: &Guard) {
-        let moment = now();
+        let moment = self.clock.now();
         while let Some(handle) = self.delays.pop_due(moment) {
             self.promote_one(At::of(handle), guard);
         }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::builder::OnAbandon;
 use crate::delta::{DeltaList, Object};
@@ -13,7 +13,7 @@ use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
-use crate::sync::{fence_after_rmw, now, pause_point, planted, weaken};
+use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
 
 use super::DeltaFifo;
 use super::chain::{Facts, Shown};
@@ -88,8 +88,10 @@ where
             Outcome::Done => How::Finish,
             Outcome::GiveUp => How::GiveUp,
             Outcome::Requeue => How::GiveBack(None),
-            Outcome::RequeueAfter(delay) => How::GiveBack(Some(from_now(delay))),
-            Outcome::RequeueWithBackoff => How::GiveBack(Some(from_now(self.backoff.delay(attempts)))),
+            Outcome::RequeueAfter(delay) => How::GiveBack(Some(self.clock.after_at_most(delay))),
+            Outcome::RequeueWithBackoff => {
+                How::GiveBack(Some(self.clock.after_at_most(self.backoff.delay(attempts))))
+            }
         }
     }
 
@@ -309,11 +311,4 @@ fn leave<V>(entry: Entry<'_, V>, tenure: &mut Tenure, deltas: &Shown<V>, dirty: 
     let left = (dirty && !deltas.is_empty()).then(|| Box::new(left));
     let old = entry.legacy(tenure, |legacy| std::mem::replace(&mut legacy.left, left));
     old.and_then(|old| old.into_object())
-}
-
-/// A delay that no clock can count ends in a century.
-fn from_now(delay: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let moment = now();
-    moment.checked_add(delay).unwrap_or(moment + CENTURY)
 }

@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
 
+use crate::clock::Clock;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::now;
 
 use super::known::FifoSnapshot;
 
 pub(super) struct Publishing<K, V, S> {
     latest: ArcSwapOption<FifoSnapshot<K, V, S>>,
     every: Duration,
+    clock: Clock,
     start: Instant,
     /// When somebody last began to take one: nanoseconds after `start`, and one more.
     tried: AtomicU64,
@@ -46,8 +47,9 @@ impl<K, V, S> std::fmt::Debug for Published<K, V, S> {
 }
 
 impl<K, V, S> Publishing<K, V, S> {
-    pub(super) fn new(every: Duration) -> Self {
-        Publishing { latest: ArcSwapOption::empty(), every, start: now(), tried: AtomicU64::new(0) }
+    pub(super) fn new(every: Duration, clock: Clock) -> Self {
+        let start = clock.now();
+        Publishing { latest: ArcSwapOption::empty(), every, clock, start, tried: AtomicU64::new(0) }
     }
 
     /// The published one. `newest`: the latest epoch in which anything has changed; `take` takes a new one.
@@ -70,7 +72,9 @@ impl<K, V, S> Publishing<K, V, S> {
 
     /// B3.
     fn is_my_turn(&self) -> bool {
-        let now = u64::try_from((now() - self.start).as_nanos()).unwrap_or(u64::MAX - 1) + 1;
+        let now = u64::try_from(self.clock.now().saturating_duration_since(self.start).as_nanos())
+            .unwrap_or(u64::MAX - 1)
+            + 1;
         // Relaxed, both: only the time matters.
         let tried = self.tried.load(Ordering::Relaxed);
         let is_due = u128::from(now.saturating_sub(tried)) >= self.every.as_nanos();

@@ -1,6 +1,7 @@
 //! Waiting: for keys, for their time, and for the end of leases and replaces.
 
 use std::hash::{BuildHasher, Hash};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use crate::error::{Closed, ErrorEvent, PopTimeoutError, WaitError};
 use crate::owner;
 use crate::raw::{Awaited, Deadline};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{now, planted, weaken};
+use crate::sync::{now as system_now, planted, weaken};
 
 use super::DeltaFifo;
 use super::close::SEAL_POLL;
@@ -75,40 +76,42 @@ where
                 Some(Look::Closed) => return Err(PopTimeoutError::Closed),
                 Some(Look::Earlier) | None => {}
             }
-            if self.is_over(deadline) {
+            if self.clock.is_over(deadline) {
                 return Err(PopTimeoutError::Timeout);
             }
-            let until = self.sleep_until(deadline);
+            // A delay may end, or a seal come, for which nobody wakes it.
+            let (until, sealing) = (deadline.or_at(self.delays.earliest()), self.core.closing.is_sealing());
             slept = true;
-            looked = self.consumers.wait_until(until, || {
-                self.look(&take, thread).or_else(|| self.is_earlier(until).then_some(Look::Earlier))
+            looked = self.consumers.wait_until(self.nap(until, sealing), || {
+                let look = self.look(&take, thread);
+                look.or_else(|| self.is_earlier(until, sealing).then_some(Look::Earlier))
             });
         }
     }
 
-    fn is_over(&self, deadline: Deadline) -> bool {
-        match deadline {
-            Deadline::Now => true,
-            Deadline::At(at) => at <= now(),
-            Deadline::Never => false,
-        }
-    }
-
-    /// How long a consumer may sleep: a delay may end, or a seal come, for which nobody wakes it.
-    fn sleep_until(&self, deadline: Deadline) -> Deadline {
-        let sealing = self.core.closing.is_sealing();
-        let poll = sealing.then(|| now() + SEAL_POLL);
-        let until = deadline.or_at(self.delays.earliest());
-        until.or_at(poll)
+    /// How long a thread may sleep that sleeps until then, in the system's time.
+    fn nap(&self, until: Deadline, sealing: bool) -> Deadline {
+        self.clock.nap(until).or_at(sealing.then(|| system_now() + SEAL_POLL))
     }
 
     /// Whether there is something to wake for that was not there when the sleeper decided how long to sleep.
-    fn is_earlier(&self, than: Deadline) -> bool {
-        match (self.sleep_until(Deadline::Never), than) {
-            (Deadline::At(now), Deadline::At(than)) => now < than,
-            (Deadline::At(_), Deadline::Never) => true,
-            (Deadline::Never | Deadline::Now, _) | (_, Deadline::Now) => false,
+    fn is_earlier(&self, than: Deadline, sealing: bool) -> bool {
+        let earlier = match (self.delays.earliest(), than) {
+            (Some(now), Deadline::At(than)) => now < than,
+            (Some(_), Deadline::Never) => true,
+            (_, Deadline::Now) | (None, _) => false,
+        };
+        earlier || !sealing && self.core.closing.is_sealing() || self.has_come(than)
+    }
+
+    /// Whether a time has come by a clock that is not the system's; if not, its timer wakes who is registered by now (C1 in `clock.rs`).
+    fn has_come(&self, until: Deadline) -> bool {
+        let (Deadline::At(at), true) = (until, self.clock.is_own()) else { return false };
+        let over = self.clock.is_over(until);
+        if !over && !planted("the clock is not asked to wake") {
+            self.arm(at);
         }
+        over
     }
 
     /// Whoever was to wake another consumer for the key that this one has found may be stopped before it could.
@@ -133,8 +136,11 @@ where
             Some(Look::Closed) => return Some(Err(Closed)),
             Some(Look::Earlier) | None => {}
         }
-        if let Deadline::At(at) = self.sleep_until(Deadline::Never) {
+        if let Some(at) = self.delays.earliest() {
             self.arm(at);
+        }
+        if self.core.closing.is_sealing() {
+            self.arm_for_seal();
         }
         None
     }
@@ -175,7 +181,17 @@ where
 
     /// Sees to it that async consumers wake at `at`.
     fn arm(&self, at: Instant) {
-        match catch_unwind(AssertUnwindSafe(|| self.alarm.arm(at))) {
+        self.report_alarm(catch_unwind(AssertUnwindSafe(|| self.alarm.arm(at))));
+    }
+
+    /// The same soon: the calls that a seal waits for go on whatever the clock says.
+    fn arm_for_seal(&self) {
+        let at = system_now() + SEAL_POLL;
+        self.report_alarm(catch_unwind(AssertUnwindSafe(|| self.alarm.arm_in_real_time(at))));
+    }
+
+    fn report_alarm(&self, armed: std::thread::Result<io::Result<()>>) {
+        match armed {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.report(&ErrorEvent::TimerThread { error: &error }),
             Err(_) => self.report(&ErrorEvent::WakerPanicked),
@@ -188,31 +204,32 @@ where
             if let Some(result) = self.check_now(awaited) {
                 return Some(result.map_err(|Closed| WaitError::Closed));
             }
-            let own = owner::may_hold_leases() && self.holds_back(awaited, thread);
-            own.then_some(Err(WaitError::WouldDeadlock))
+            if owner::may_hold_leases() && self.holds_back(awaited, thread) {
+                return Some(Err(WaitError::WouldDeadlock));
+            }
+            self.has_come(deadline).then_some(Err(WaitError::Timeout))
         };
         loop {
-            let until = deadline.or_at(self.seal_poll(awaited));
-            if let Some(result) = self.watchers.wait_until(until, look) {
+            let nap = self.nap(deadline, self.waits_for_seal(awaited));
+            if let Some(result) = self.watchers.wait_until(nap, look) {
                 return result;
             }
-            if self.is_over(deadline) {
+            if self.clock.is_over(deadline) {
                 return Err(WaitError::Timeout);
             }
         }
     }
 
     /// Being drained needs the seal, for which nobody wakes anybody.
-    fn seal_poll(&self, awaited: Awaited) -> Option<Instant> {
-        let waits = awaited == Awaited::Drained && self.core.closing.is_sealing();
-        waits.then(|| now() + SEAL_POLL)
+    fn waits_for_seal(&self, awaited: Awaited) -> bool {
+        awaited == Awaited::Drained && self.core.closing.is_sealing()
     }
 
     pub(super) async fn wait_async_for(&self, awaited: Awaited) -> Result<(), Closed> {
         self.watchers
             .wait_for(|| {
-                if let Some(poll) = self.seal_poll(awaited) {
-                    self.arm(poll);
+                if self.waits_for_seal(awaited) {
+                    self.arm_for_seal();
                 }
                 self.check_now(awaited)
             })

@@ -13,25 +13,25 @@ use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter as Governor};
 
+use crate::RandomState;
 use crate::delay::Backoff;
-use crate::{RandomState, sync::now};
 
 /// Says how long a key waits that is added rate-limited.
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// use delta_fifo::{ItemExponential, RateLimiter};
 ///
-/// let limiter = ItemExponential::new(Duration::from_millis(1), Duration::from_secs(1));
-/// assert_eq!(limiter.when(&"a"), Duration::from_millis(1));
-/// assert_eq!(limiter.when(&"a"), Duration::from_millis(2));
+/// let (limiter, now) = (ItemExponential::new(Duration::from_millis(1), Duration::from_secs(1)), Instant::now());
+/// assert_eq!(limiter.when(&"a", now), Duration::from_millis(1));
+/// assert_eq!(limiter.when(&"a", now), Duration::from_millis(2));
 /// assert_eq!(limiter.num_requeues(&"a"), 2);
 /// limiter.forget(&"a");
-/// assert_eq!(limiter.when(&"a"), Duration::from_millis(1));
+/// assert_eq!(limiter.when(&"a", now), Duration::from_millis(1));
 /// ```
 pub trait RateLimiter<K>: Send + Sync {
-    /// How long the key waits; counts as a failure of it. Must not call the queue.
-    fn when(&self, key: &K) -> Duration;
+    /// How long the key waits from `now` on, which is the queue's time; counts as a failure of it. Must not call the queue.
+    fn when(&self, key: &K, now: Instant) -> Duration;
 
     /// The key has not failed, or nobody cares any more.
     fn forget(&self, key: &K);
@@ -74,7 +74,7 @@ where
     K: Hash + Eq + Clone + Send,
     S: BuildHasher + Send,
 {
-    fn when(&self, key: &K) -> Duration {
+    fn when(&self, key: &K, _: Instant) -> Duration {
         let mut failures = self.failures();
         let count = match failures.get_mut(key) {
             Some(count) => {
@@ -113,19 +113,24 @@ impl<K, S> fmt::Debug for ItemExponential<K, S> {
 /// The default is client-go's: 10 a second, after a burst of 100. It does not count failures of a key.
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// use delta_fifo::{Bucket, RateLimiter};
 ///
-/// let limiter = Bucket::new(10.try_into()?, 1.try_into()?);
-/// assert!(RateLimiter::<&str>::when(&limiter, &"a").is_zero());
-/// assert!(RateLimiter::<&str>::when(&limiter, &"b") > Duration::from_millis(90));
-/// assert!(RateLimiter::<&str>::when(&limiter, &"c") > Duration::from_millis(190));
+/// let (limiter, now) = (Bucket::new(10.try_into()?, 1.try_into()?), Instant::now());
+/// assert_eq!(limiter.when(&"a", now), Duration::ZERO);
+/// assert_eq!(limiter.when(&"b", now), Duration::from_millis(100));
+/// assert_eq!(limiter.when(&"c", now), Duration::from_millis(200));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Bucket {
-    start: Instant,
-    bucket: Mutex<Governor<NotKeyed, InMemoryState, Turn>>,
+    tokens: Mutex<Tokens>,
     turn: Turn,
+}
+
+struct Tokens {
+    bucket: Governor<NotKeyed, InMemoryState, Turn>,
+    /// The first moment that it was asked about: the earliest, but for threads that came in another order than they looked at the clock.
+    start: Option<Instant>,
 }
 
 /// The clock of a bucket: the moment that it is asked about, which may be to come.
@@ -153,8 +158,8 @@ impl Bucket {
     #[must_use]
     pub fn new(rate: NonZeroU32, burst: NonZeroU32) -> Self {
         let (turn, quota) = (Turn::default(), Quota::per_second(rate).allow_burst(burst));
-        let bucket = Mutex::new(Governor::direct_with_clock(quota, turn.clone()));
-        Bucket { start: now(), bucket, turn }
+        let bucket = Governor::direct_with_clock(quota, turn.clone());
+        Bucket { tokens: Mutex::new(Tokens { bucket, start: None }), turn }
     }
 }
 
@@ -167,13 +172,14 @@ impl Default for Bucket {
 }
 
 impl<K> RateLimiter<K> for Bucket {
-    fn when(&self, _: &K) -> Duration {
+    fn when(&self, _: &K, now: Instant) -> Duration {
         // Nothing of the user's runs under it.
-        let bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        let called = Nanos::from(now().saturating_duration_since(self.start));
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = *tokens.start.get_or_insert(now);
+        let called = Nanos::from(now.saturating_duration_since(start));
         self.turn.set(called);
         // The bucket answers whether it has something now, and if not, when; so it is asked again about then.
-        while let Err(later) = bucket.check() {
+        while let Err(later) = tokens.bucket.check() {
             self.turn.set(later.earliest_possible());
         }
         self.turn.now().duration_since(called).into()
@@ -205,8 +211,8 @@ impl<K> Default for Larger<ItemExponential<K>, Bucket> {
 }
 
 impl<K, A: RateLimiter<K>, B: RateLimiter<K>> RateLimiter<K> for Larger<A, B> {
-    fn when(&self, key: &K) -> Duration {
-        self.0.when(key).max(self.1.when(key))
+    fn when(&self, key: &K, now: Instant) -> Duration {
+        self.0.when(key, now).max(self.1.when(key, now))
     }
 
     fn forget(&self, key: &K) {

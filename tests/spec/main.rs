@@ -5,6 +5,7 @@ mod common;
 
 mod async_pops;
 mod changes;
+mod clock;
 mod close;
 mod compression;
 mod consumers;

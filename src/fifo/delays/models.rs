@@ -31,7 +31,7 @@ mod bodies {
     /// One is due; a consumer pops it while its key goes in line for another reason.
     pub(super) fn each_is_taken_once() {
         let now = Instant::now();
-        let delays = Arc::new(Delays::new());
+        let delays = Arc::new(Delays::new(Instant::now()));
         delays.add(now, handle(1));
         let popper = thread(&delays, move |delays| delays.pop_due(now + Duration::from_secs(60)));
         let removed = delays.remove(delays.stamp(now), handle(1));
@@ -43,7 +43,7 @@ mod bodies {
     /// One is taken as soon as it is inserted, and another added: that is found.
     pub(super) fn who_comes_after_an_add_finds_it() {
         let until = Instant::now() + Duration::from_secs(1);
-        let delays = Arc::new(Delays::new());
+        let delays = Arc::new(Delays::new(Instant::now()));
         let adder = thread(&delays, move |delays| delays.add(until, handle(1)));
         let removed = delays.remove(delays.stamp(until), handle(1));
         delays.add(until, handle(2));
@@ -54,7 +54,7 @@ mod bodies {
 
     pub(super) fn the_earliest_of_two_says_so() {
         let early = Instant::now() + Duration::from_secs(1);
-        let delays = Arc::new(Delays::new());
+        let delays = Arc::new(Delays::new(Instant::now()));
         let adder = thread(&delays, move |delays| delays.add(early, handle(1)));
         delays.add(early + Duration::from_secs(1), handle(2));
         assert!(adder.join().unwrap(), "nobody looks for the earliest");

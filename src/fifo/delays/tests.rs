@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn they_come_in_the_order_of_time() {
-    let delays = Delays::new();
+    let delays = Delays::new(Instant::now());
     let start = Instant::now();
     assert_eq!((delays.earliest(), delays.pop_any(), delays.pop_due(start + SECOND)), (None, None, None));
     assert!(delays.add(start + 5 * SECOND, handle(5)));
@@ -34,7 +34,7 @@ fn they_come_in_the_order_of_time() {
 #[test]
 fn what_was_due_before_the_queue_is_due_now() {
     let past = Instant::now();
-    let delays = Delays::new();
+    let delays = Delays::new(Instant::now());
     assert!(delays.add(past, handle(1)));
     assert_eq!(delays.pop_due(Instant::now()), Some(handle(1)));
     delays.add(past, handle(1));
@@ -44,7 +44,7 @@ fn what_was_due_before_the_queue_is_due_now() {
 #[test]
 fn threads_take_each_once() {
     const EACH: u64 = 2_000;
-    let (delays, taken) = (Delays::new(), Mutex::new(HashSet::new()));
+    let (delays, taken) = (Delays::new(Instant::now()), Mutex::new(HashSet::new()));
     let start = Instant::now();
     let until = |bits: u64| start + Duration::from_nanos(bits * 7 % 1_000);
     std::thread::scope(|scope| {

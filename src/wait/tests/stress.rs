@@ -68,7 +68,7 @@ fn stress(rounds: u64, producers: usize, threads: usize, tasks: usize, others: u
                     barrier.wait();
                     loop {
                         let deadline = match (thread as u64 + round) % 3 {
-                            0 => Deadline::after(Duration::from_micros(50)),
+                            0 => Deadline::At(Instant::now() + Duration::from_micros(50)),
                             _ => Deadline::Never,
                         };
                         match line.waiters.wait_until(deadline, look) {
