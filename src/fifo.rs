@@ -23,6 +23,7 @@ mod limbo;
 mod lines;
 mod link;
 mod marks;
+mod measure;
 mod merging;
 #[cfg(all(test, delta_fifo_loom))]
 mod models;
@@ -70,6 +71,8 @@ use crate::object::Pool;
 use crate::queue::{DeltaQueue, Discarded};
 use crate::raw::{Awaited, BeginReplace, Deadline, Ending, RawQueue};
 use crate::replace::{Upsert, Version};
+use crate::slow::OnSlow;
+use crate::stats::Stats;
 use crate::sync::Arc as Shared;
 use crate::sync::atomic::Ordering;
 use crate::wait::Waiters;
@@ -80,6 +83,7 @@ pub(crate) use entry::EntryKey;
 pub use known::{FifoKnown, FifoSnapshot, KnownChange, OtherQueueError};
 use lines::Lines;
 use marks::Marks;
+use measure::Measure;
 use pop::Held;
 use processed::LastLook;
 pub use published::Published;
@@ -133,6 +137,8 @@ pub struct DeltaFifo<K, V, S = RandomState> {
     background_initial: bool,
     transform: Option<Transform<V>>,
     on_error: Option<ErrorHook<K>>,
+    on_slow: Option<OnSlow<K>>,
+    measure: Option<Measure>,
     on_abandon: OnAbandon,
     backoff: Backoff,
     scopes: Vec<ScopeDecl<K>>,
@@ -192,6 +198,7 @@ where
                 builder.shard_count(),
                 Replaces::new(builder.scopes.len(), builder.disjoint_scopes),
                 matches!(builder.known, Known::Inside),
+                builder.measure,
             )),
             lines: Lines::new(
                 builder.lines.min(builder.shard_count()),
@@ -213,6 +220,8 @@ where
             background_initial: builder.background_initial,
             transform: builder.transform,
             on_error: builder.on_error,
+            on_slow: builder.on_slow,
+            measure: builder.measure.then(Measure::new),
             on_abandon: builder.on_abandon,
             backoff: builder.backoff,
             scopes: builder.scopes,
@@ -282,6 +291,10 @@ where
     fn merged(&self) -> u64 {
         // Relaxed: as far as it got.
         self.core.shards.iter().map(|shard| shard.merged.load(Ordering::Relaxed)).sum()
+    }
+
+    fn stats(&self) -> Stats {
+        Stats { merged: self.merged(), ..self.gather_stats() }
     }
 }
 

@@ -61,6 +61,8 @@ mod resolve;
 pub mod scheduled;
 mod scopes;
 mod slab;
+mod slow;
+mod stats;
 #[cfg(feature = "async")]
 mod stream;
 mod sync;
@@ -103,6 +105,8 @@ pub use known::{KnownKey, KnownObject, KnownObjects, KnownView};
 pub use lease::{Lease, LeaseBatch, Outcome, OwnedLease};
 pub use queue::{DeltaQueue, Discarded};
 pub use replace::{Completion, OwnedReplace, Replace, Upsert, Version};
+pub use slow::SlowEvent;
+pub use stats::Stats;
 #[cfg(feature = "async")]
 pub use stream::Leases;
 #[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]

@@ -15,6 +15,7 @@ use crate::known::KnownView;
 use crate::lease::{Lease, LeaseBatch, Outcome, OwnedLease};
 use crate::raw::{Awaited, BeginReplace, Deadline, QueueRef, RawQueue};
 use crate::replace::{Completion, OwnedReplace, Replace, Version};
+use crate::stats::Stats;
 #[cfg(feature = "async")]
 use crate::stream::Leases;
 
@@ -561,6 +562,10 @@ pub trait DeltaQueue:
 
     /// How many deltas have been merged away so far. O(1).
     fn merged(&self) -> u64;
+
+    /// How many keys are where, how long they wait, and so on. Changes nothing, and holds up nobody but as the queue says. O(most keys that
+    /// there ever were at once).
+    fn stats(&self) -> Stats;
 }
 
 fn batch<Q: DeltaQueue>(queue: QueueRef<'_, Q>, held: Vec<Q::Held>) -> LeaseBatch<'_, Q> {

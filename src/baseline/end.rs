@@ -4,7 +4,7 @@ use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::RwLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::builder::OnAbandon;
 use crate::error::ErrorEvent;
@@ -33,7 +33,13 @@ pub(super) enum How {
 }
 
 /// What is to be told of it, without the lock.
-pub(super) enum Ended<K> {
+pub(super) struct Ended<K> {
+    how: HowEnded<K>,
+    /// Held for long: beside so many keys, for so long.
+    slow: Option<(Key<K>, usize, Duration)>,
+}
+
+enum HowEnded<K> {
     Quietly,
     GaveUp(Key<K>, u32),
     Panicked(Box<dyn Any + Send>),
@@ -59,7 +65,7 @@ where
         let mut loud = Vec::new();
         for (held, how) in batch.iter_mut().zip(how) {
             match self.end_locked(&mut state, held, how) {
-                Ended::Quietly => {}
+                Ended { how: HowEnded::Quietly, slow: None } => {}
                 ended => loud.push(ended),
             }
         }
@@ -88,22 +94,34 @@ where
     }
 
     pub(super) fn end_locked(&self, state: &mut State<K, V>, held: &mut Held<K, V>, how: How) -> Ended<K> {
+        let slow = self.time(state, held);
+        Ended { how: self.end_how(state, held, how), slow }
+    }
+
+    /// What is to be told of a lease that was held for long.
+    fn time(&self, state: &State<K, V>, held: &Held<K, V>) -> Option<(Key<K>, usize, Duration)> {
+        let (on_slow, began) = (self.on_slow.as_ref()?, held.began?);
+        let time = self.clock.now().saturating_duration_since(began);
+        (time > on_slow.threshold).then(|| (Key::clone(&held.key), state.pending, time))
+    }
+
+    fn end_how(&self, state: &mut State<K, V>, held: &mut Held<K, V>, how: How) -> HowEnded<K> {
         if let How::GiveBack(until) = how {
             state.give_back(held, until);
-            return Ended::Quietly;
+            return HowEnded::Quietly;
         }
         match catch_unwind(AssertUnwindSafe(|| state.memory(held, &self.records))) {
             Ok(memory) => {
                 state.finish(held, memory);
                 match how {
-                    How::GiveUp => Ended::GaveUp(Key::clone(&held.key), held.attempts),
-                    How::Finish | How::GiveBack(_) => Ended::Quietly,
+                    How::GiveUp => HowEnded::GaveUp(Key::clone(&held.key), held.attempts),
+                    How::Finish | How::GiveBack(_) => HowEnded::Quietly,
                 }
             }
             Err(panic) => {
                 // A key's `Eq`. The deltas are processed, but that cannot be noted down: they come once more.
                 state.give_back(held, None);
-                Ended::Panicked(panic)
+                HowEnded::Panicked(panic)
             }
         }
     }
@@ -119,17 +137,20 @@ where
             self.report_end(ended);
         }
         if let Err(panic) = released {
-            self.report_end(Ended::Panicked(panic));
+            self.report_end(Ended { how: HowEnded::Panicked(panic), slow: None });
         }
     }
 
     fn report_end(&self, ended: Ended<K>) {
-        match ended {
-            Ended::Quietly => {}
-            Ended::GaveUp(key, attempts) => self.report(&ErrorEvent::GaveUp { key: &key, attempts }),
+        if let (Some(on_slow), Some((key, depth, time))) = (&self.on_slow, ended.slow) {
+            on_slow.tell(&key, depth, time);
+        }
+        match ended.how {
+            HowEnded::Quietly => {}
+            HowEnded::GaveUp(key, attempts) => self.report(&ErrorEvent::GaveUp { key: &key, attempts }),
             // A second panic would abort, and the first one tells enough.
-            Ended::Panicked(_) if std::thread::panicking() => {}
-            Ended::Panicked(panic) => resume_unwind(panic),
+            HowEnded::Panicked(_) if std::thread::panicking() => {}
+            HowEnded::Panicked(panic) => resume_unwind(panic),
         }
     }
 }
@@ -224,7 +245,12 @@ impl<K: Eq, V> State<K, V> {
                 }
             }
             // A new delta puts a delayed key in line at once, and here it came even before the delay.
-            _ => self.line_up(held.slot),
+            _ => {
+                if !was_dirty {
+                    entry.waits = self.measure.now(&self.clock);
+                }
+                self.line_up(held.slot);
+            }
         }
         self.replaces.complete(&twice);
         self.ended();
@@ -253,11 +279,13 @@ impl<K: Eq, V> State<K, V> {
             self.replaces.fail(&std::mem::take(&mut entry.debts));
             self.marks.lose(entry.since);
             entry.origins = Origins::default();
+            entry.waits = None;
             if entry.lease.is_none() {
                 self.garbage.keys.push(self.entries.remove(slot).0);
             }
         }
         self.pending = 0;
+        self.measure.clear();
         self.lines = Lines::default();
         self.discarded = Some(discarded);
         self.wakes.progress = true;

@@ -1,5 +1,7 @@
 //! A key that is pending or leased.
 
+use std::time::Instant;
+
 use crate::delta::{DeltaList, Deltas, Object, RawDelta, RawKind};
 use crate::object::Key;
 use crate::raw::HeldLease;
@@ -57,6 +59,8 @@ pub(super) struct Entry<V> {
     /// Number in the marks, while the key is pending.
     pub(super) since: u64,
     pub(super) place: Place,
+    /// Since when it waits, where that is measured and it does not wait for its time.
+    pub(super) waits: Option<Instant>,
     pub(super) lease: Option<OpenLease>,
     /// What the last lease left, if the entry outlived it: newer than a user's store may be.
     pub(super) left: Option<Before<Object<V>>>,
@@ -73,6 +77,7 @@ impl<V> Entry<V> {
             debts: Debts::new(),
             since: 0,
             place: Place::Nowhere,
+            waits: None,
             lease: None,
             left: None,
             settled,
@@ -129,6 +134,8 @@ pub struct Held<K, V> {
     pub(super) previous: Option<Object<V>>,
     pub(super) initial: bool,
     pub(super) attempts: u32,
+    /// Where somebody asks how long it was held.
+    pub(super) began: Option<Instant>,
 }
 
 impl<K, V> HeldLease<K, V> for Held<K, V> {

@@ -9,6 +9,7 @@ mod entry;
 mod lines;
 mod lock;
 mod marks;
+mod measure;
 mod pop;
 mod records;
 mod replace;
@@ -42,6 +43,8 @@ use crate::lease::{Lease, Outcome};
 use crate::queue::{DeltaQueue, Discarded};
 use crate::raw::{Awaited, BeginReplace, Deadline, Ending, RawQueue};
 use crate::replace::{Upsert, Version};
+use crate::slow::OnSlow;
+use crate::stats::Stats;
 
 use entry::{Held, Origins};
 use lock::Sleepers;
@@ -59,7 +62,7 @@ pub use view::{MutexKnown, MutexSnapshot};
 /// Every call takes the mutex and waits for whoever holds it, but `has_synced`, `has_delivered` and `is_closed`, which
 /// are wait-free, and `known` and `snapshot`, which wait for the known objects' own lock. The mutex is held for O(1),
 /// except by a list of changes or a batch (O(length)); by `replace`, a `commit`, the end of a streaming replace, `resync`
-/// and `close_discard` (O(keys)); by `close` (O(delayed)); by a wait of a thread that holds a borrowed lease (O(pending
+/// and `close_discard` (O(keys)); by `close` (O(delayed)); by `stats` (O(pending and leased)); by a wait of a thread that holds a borrowed lease (O(pending
 /// and leased)); and by [`process`](DeltaQueue::process), which runs user code under it as client-go's `Pop` does. The
 /// known objects' lock is held for O(1) by pops, and by the ends of leases while a replace is open; for O(n) by
 /// `snapshot`, by iterators when they are made, and by what goes over all keys.
@@ -100,6 +103,7 @@ pub struct MutexDeltaFifo<K, V, S = RandomState> {
     emit: Emit,
     transform: Option<Transform<V>>,
     on_error: Option<ErrorHook<K>>,
+    on_slow: Option<OnSlow<K>>,
     on_abandon: OnAbandon,
     backoff: Backoff,
     scopes: Vec<ScopeDecl<K>>,
@@ -168,7 +172,13 @@ where
         };
         let clock = Clock::new(builder.timer.clone());
         MutexDeltaFifo {
-            state: Mutex::new(State::new(clock.clone(), replaces, builder.compression, background)),
+            state: Mutex::new(State::new(
+                clock.clone(),
+                replaces,
+                builder.compression,
+                background,
+                builder.measure,
+            )),
             records: RwLock::new(Records::new()),
             alarm: Alarm::new(clock.clone(), Arc::new(wake)),
             clock,
@@ -182,6 +192,7 @@ where
             emit: builder.emit,
             transform: builder.transform,
             on_error: builder.on_error,
+            on_slow: builder.on_slow,
             on_abandon: builder.on_abandon,
             backoff: builder.backoff,
             scopes: builder.scopes,
@@ -256,6 +267,10 @@ where
 
     fn merged(&self) -> u64 {
         self.lock().merged
+    }
+
+    fn stats(&self) -> Stats {
+        self.lock().stats()
     }
 }
 

@@ -17,6 +17,7 @@ use super::entry::{Entry, GivenBack, Held, OpenLease, Origins, Taken};
 use super::lines::{Lines, Place};
 use super::lock::{Garbage, Wakes, read, write};
 use super::marks::Marks;
+use super::measure::Measure;
 use super::records::Records;
 use super::replaces::{Replaces, join};
 use super::table::{Slot, Table};
@@ -52,6 +53,7 @@ pub(super) struct State<K, V> {
     pub(super) pending: usize,
     pub(super) leased: usize,
     pub(super) merged: u64,
+    pub(super) measure: Measure,
     /// Threads that sleep until a lease or a replace ends.
     pub(super) progress_sleepers: usize,
     pub(super) closed: bool,
@@ -72,6 +74,7 @@ impl<K: Eq, V> State<K, V> {
         replaces: Replaces,
         compression: Compression,
         background: Origins,
+        measured: bool,
     ) -> Self {
         State {
             entries: Table::new(),
@@ -81,6 +84,7 @@ impl<K: Eq, V> State<K, V> {
             pending: 0,
             leased: 0,
             merged: 0,
+            measure: Measure::new(measured),
             progress_sleepers: 0,
             closed: false,
             discarded: None,
@@ -129,6 +133,9 @@ impl<K: Eq, V> State<K, V> {
     pub(super) fn append(&mut self, slot: Slot, fact: RawDelta<Object<V>>, how: Append) {
         let entry = self.entries.get_mut(slot);
         let was_pending = entry.is_pending();
+        if !was_pending || matches!(entry.place, Place::Delayed(..)) {
+            entry.waits = self.measure.now(&self.clock);
+        }
         let before = self.garbage.deltas.len();
         append(&mut entry.facts, fact, self.compression, &mut self.garbage.deltas);
         self.merged += (self.garbage.deltas.len() - before) as u64;
@@ -162,6 +169,7 @@ impl<K: Eq, V> State<K, V> {
 
     fn put_in_line(&mut self, slot: Slot) {
         let entry = self.entries.get_mut(slot);
+        self.measure.enter(entry, &self.clock);
         entry.place = if entry.origins.within(self.background) {
             self.lines.push_background(slot)
         } else {
@@ -253,6 +261,7 @@ impl<K: Eq, V> State<K, V> {
         }
         let key = Key::clone(self.entries.key(slot));
         let entry = self.entries.get_mut(slot);
+        self.measure.leave(entry);
         entry.place = Place::Nowhere;
         let initial = self.replaces.owes_first(&entry.debts);
         note_popped(usize::from(thread != 0));
@@ -296,7 +305,11 @@ impl<K: Eq, V> State<K, V> {
             append(&mut entry.facts, fact, self.compression, &mut self.garbage.deltas);
         }
         self.merged += (self.garbage.deltas.len() - before) as u64;
+        if entry.waits.is_none() {
+            entry.waits = self.measure.now(&self.clock);
+        }
         if where_it_stood {
+            self.measure.enter(entry, &self.clock);
             entry.place = self.lines.push_front(taken.slot);
             self.wakes.items += 1;
         } else {
@@ -375,6 +388,7 @@ impl<K: Eq, V> State<K, V> {
             previous,
             initial: taken.initial,
             attempts,
+            began: None,
         }
     }
 }

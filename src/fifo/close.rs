@@ -213,6 +213,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             if let Some(seized) = word.seize() {
                 let Some(mut tenure) = entry.begin(index, word, seized) else { continue };
                 pause_point("discard: seized");
+                self.moved(word, seized);
                 // Relaxed: what was counted before the discard is published by the fence of its guard (see `agree`).
                 shard.gone.taken.fetch_add(1, Ordering::Relaxed);
                 let Legacy { given_back, left } = entry.legacy(&mut tenure, std::mem::take);

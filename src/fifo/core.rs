@@ -24,9 +24,10 @@ pub(super) struct Core<K, V> {
 }
 
 impl<K, V> Core<K, V> {
-    pub(super) fn new(shards: usize, replaces: Replaces, keeps_known: bool) -> Self {
+    /// `measured`: keys are dated.
+    pub(super) fn new(shards: usize, replaces: Replaces, keeps_known: bool, measured: bool) -> Self {
         Core {
-            shards: (0..shards).map(Shard::new).collect(),
+            shards: (0..shards).map(|number| Shard::new(number, measured)).collect(),
             replaces,
             closing: Closing::new(),
             keeps_known,

@@ -57,9 +57,11 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         loop {
             let word = entry.word();
             let Some(next) = word.due(at.generation) else { return };
+            self.date(entry, word, next);
             pause_point("promote: before the exchange");
             if entry.advance(word, next) {
                 pause_point("promote: due");
+                self.moved(word, next);
                 return self.put_in_line(ToLink::new(at.shard, at.index, next), guard);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::builder::OnAbandon;
 use crate::delta::{DeltaList, Object};
@@ -18,13 +18,16 @@ use crate::sync::{fence_after_rmw, pause_point, planted, weaken};
 use super::DeltaFifo;
 use super::chain::{Facts, Shown};
 use super::close::Thrown;
-use super::entry::{Entry, Tenure};
+use super::entry::{Entry, EntryKey, Tenure};
 use super::link::ToLink;
 use super::parts::GivenBack;
 use super::pop::Held;
 use super::push::Counted;
 use super::replaces::Progress;
 use super::word::{Newest, State, Word};
+
+/// A lease that was held for long: its key, how many were pending, and for how long.
+type Slow<K> = (EntryKey<K>, usize, Duration);
 
 /// What an ending means for the deltas.
 #[derive(Clone, Copy)]
@@ -49,11 +52,16 @@ where
         };
         owner::note_ended(held.thread);
         let shard = self.shard_of_lease(&held);
-        drop(match how {
+        let slow = if self.on_slow.is_some() { self.time(&held) } else { None };
+        let rest = match how {
             How::Finish => self.finish(held),
             How::GiveUp => self.finish_given_up(held),
             How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
-        });
+        };
+        if let Some(slow) = slow {
+            self.tell_slow(slow);
+        }
+        drop(rest);
         shard.tidy();
         self.core.sweep_if_due();
     }
@@ -92,6 +100,24 @@ where
             Outcome::RequeueWithBackoff => {
                 How::GiveBack(Some(self.clock.after_at_most(self.backoff.delay(attempts))))
             }
+        }
+    }
+
+    /// What is to be told of a lease that was held for long. Its key is shared, since a lease that has ended lends it no more.
+    #[cold]
+    #[inline(never)]
+    fn time(&self, held: &Held<K, V>) -> Option<Slow<K>> {
+        let nanos = self.delays.stamp(self.clock.now()).saturating_sub(held.began);
+        let time = Duration::from_nanos(nanos);
+        let is_slow = self.on_slow.as_ref().is_some_and(|on_slow| time > on_slow.threshold);
+        is_slow.then(|| (held.key.clone(), self.pending_len_now(), time))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_slow(&self, (key, depth, time): Slow<K>) {
+        if let Some(on_slow) = &self.on_slow {
+            on_slow.tell(&key, depth, time);
         }
     }
 
@@ -203,6 +229,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         if next.state() != State::Idle || is_asked {
             pin.guard();
         }
+        self.date(entry, word, next);
         if let Err(tenure) = entry.end(tenure, word, next) {
             if is_asked {
                 // Relaxed: as above.
@@ -211,6 +238,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             return Err(tenure);
         }
         pause_point("finish: ended");
+        self.moved(word, next);
         if next.state() == State::Retired {
             of.retire_entry(index, pin.guard());
         } else if is_asked {
@@ -266,9 +294,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             }
             counted.set(word.newest().is_none());
             let next = word.give_back(newest, background, until.is_some());
+            self.date(entry, word, next);
             pause_point("give back: before the exchange");
             match entry.end(tenure, word, next) {
-                Ok(()) => break next,
+                Ok(()) => {
+                    self.moved(word, next);
+                    break next;
+                }
                 Err(back) => tenure = back,
             }
         };

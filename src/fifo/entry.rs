@@ -60,6 +60,7 @@ use crate::sync::epoch::Guard;
 use crate::sync::weaken;
 use crate::table::MOST_NODES;
 
+use super::measure::Date;
 use super::parts::{Cold, Legacy, Parts};
 use super::word::{State, Word};
 
@@ -103,6 +104,11 @@ impl<V> Entry<'_, V> {
     #[inline(always)]
     pub(super) fn cold(&self) -> &Cold {
         self.parts.cold(self.index)
+    }
+
+    /// Since when it waits, where that is measured.
+    pub(super) fn date(&self) -> Option<&Date> {
+        self.parts.date(self.index)
     }
 
     /// The cell is a draft: nobody else can reach it. Returns the word that it had in its last life.
@@ -172,8 +178,9 @@ pub(super) struct Entries<K, V> {
 }
 
 impl<K, V> Entries<K, V> {
-    pub(super) fn new() -> Self {
-        Entries { cells: Pool::new(), parts: Parts::new() }
+    /// `dated`: keys are (`measure.rs`).
+    pub(super) fn new(dated: bool) -> Self {
+        Entries { cells: Pool::new(), parts: Parts::new(dated) }
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@ mod kept;
 mod leases;
 mod life;
 mod line;
+mod measure;
 mod objects;
 mod snapshots;
 mod versions;

@@ -174,6 +174,7 @@ where
             debts: Debts::default(),
             background,
             thread: 0,
+            began: 0,
         };
         (facts, newest, held)
     }

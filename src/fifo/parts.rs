@@ -10,6 +10,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::cells::Own;
 use super::chain::Facts;
 use super::debts::Debts;
+use super::measure::Date;
 use super::word::Newest;
 
 /// What a lease gave back, or a pop that came to nothing.
@@ -77,17 +78,28 @@ impl<V> Slot for Parcel<V> {
 /// The parts of all entries of a shard.
 pub(super) struct Parts<V> {
     cold: Rows<Cold>,
+    /// Where it is measured how long keys wait.
+    dates: Option<Box<Rows<Date>>>,
     parcels: Slab<Parcel<V>>,
 }
 
 impl<V> Parts<V> {
-    pub(super) fn new() -> Self {
-        Parts { cold: Rows::new(), parcels: Slab::new() }
+    pub(super) fn new(dated: bool) -> Self {
+        let dates = dated.then(|| Box::new(Rows::new()));
+        Parts { cold: Rows::new(), dates, parcels: Slab::new() }
     }
 
     /// Sees to it that an entry has its part. Ends the process if there is no memory for it.
     pub(super) fn provide(&self, entry: Index) {
         self.cold.provide(entry);
+        if let Some(dates) = &self.dates {
+            dates.provide(entry);
+        }
+    }
+
+    /// None where it is not measured, or the entry has never been used.
+    pub(super) fn date(&self, entry: Index) -> Option<&Date> {
+        self.dates.as_ref()?.try_get(entry)
     }
 
     pub(super) fn cold(&self, entry: Index) -> &Cold {

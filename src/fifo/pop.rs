@@ -46,6 +46,8 @@ pub struct Held<K, V> {
     pub(super) background: bool,
     /// The thread that holds it as a borrow; 0 if nobody can tell.
     pub(super) thread: u32,
+    /// Where somebody asks how long it was held: when it began, in the delays' count.
+    pub(super) began: u64,
 }
 
 impl<K, V> HeldLease<K, V> for Held<K, V> {
@@ -276,6 +278,7 @@ where
             // Release: pairs with who asks (`pending`, `agree`); a key is leased from here on, and was pending up to here.
             shard.gone.taken.fetch_add(1, Ordering::Release);
             pause_point("lease: begun");
+            self.moved(word, leased);
             drop(grip);
             let facts = Chain::taken_off(word);
             if late {
@@ -292,6 +295,9 @@ where
     #[inline(always)]
     fn show(&self, held: &mut Held<K, V>, thread: u32) {
         held.thread = thread;
+        if self.on_slow.is_some() {
+            held.began = self.delays.stamp(self.clock.now());
+        }
         let owes = !held.debts.is_empty();
         if owes {
             self.note_debts(held);

@@ -263,11 +263,19 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         counted.set(early && !word.is_pending() && !missed);
         // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
         let due = (then == Then::Undelay).then(|| entry.cold().note.load(Ordering::Relaxed));
+        let undated = planted("a key is dated late");
+        if !undated {
+            self.date(entry, word, next);
+        }
         pause_point("push: before the exchange");
         if !entry.advance(word, next) {
             return None;
         }
         pause_point("push: appended");
+        self.moved(word, next);
+        if undated {
+            self.date(entry, word, next);
+        }
         if late {
             push.cell().set_previous(below);
         }
@@ -313,11 +321,13 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         let word = old.first(cell.index(), fact.newest(), fact.background);
         entry.set_first(word);
         counted.set(true);
+        self.date(entry, old, word);
         pause_point("push: entry prepared");
         if shard.insert_entry(push.hash, index, guard).is_err() {
             return Step::Again;
         }
         pause_point("push: entry inserted");
+        self.moved(old, word);
         new.stands();
         push.publish();
         Step::Appended(Some(ToLink::new(push.shard, index, word)))

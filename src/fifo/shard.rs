@@ -88,7 +88,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 }
 
 impl<K, V> Shard<K, V> {
-    pub(super) fn new(number: usize) -> Self {
+    pub(super) fn new(number: usize, measured: bool) -> Self {
         Shard {
             came: CachePadded::new(Came { keys: AtomicU64::new(0) }),
             gone: CachePadded::new(Gone { taken: AtomicU64::new(0), ended: AtomicU64::new(0) }),
@@ -96,7 +96,7 @@ impl<K, V> Shard<K, V> {
             objects_known: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             table: Table::new(),
-            entries: Entries::new(),
+            entries: Entries::new(measured),
             limbo: Limbo::new(),
             objects: Pool::new(),
             kept: Kept::new(number),

@@ -5,6 +5,7 @@ mod around;
 mod closing;
 mod facts;
 mod lines;
+mod measure;
 mod moments;
 mod points;
 mod progress;

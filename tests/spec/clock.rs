@@ -4,10 +4,11 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delta_fifo::{Backoff, DeltaQueue, ManualClock, PopTimeoutError, WaitError};
+use delta_fifo::{Backoff, DeltaQueue, ManualClock, PopTimeoutError, Timer, WaitError};
 
 use crate::common::{
-    Family, LONG, Queue, Woken, block_on, builder, for_each_queue, key, lease_text, play, poll_once, race,
+    Family, LONG, Queue, Woken, block_on, builder, for_each_queue, key, lease_text, play, poll_once,
+    pop_soon, race,
 };
 
 for_each_queue!(
@@ -20,6 +21,7 @@ for_each_queue!(
     clock_that_is_moved_meanwhile_leaves_nobody_asleep,
     earlier_delay_wakes_before_a_later_one,
     close_needs_no_clock,
+    clock_that_panics_is_the_systems,
 );
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -191,6 +193,32 @@ fn close_needs_no_clock<F: Family>() {
     block_on(pop).unwrap().done();
     assert!(block_on(queue.pop_async()).is_err());
     assert_eq!(queue.close_and_wait(), Ok(()));
+}
+
+struct Broken;
+
+impl Timer for Broken {
+    fn wake_at(&self, _: Instant, _: Box<dyn FnOnce() + Send>) {}
+
+    fn now(&self) -> Option<Instant> {
+        panic!("the clock is broken")
+    }
+}
+
+fn clock_that_panics_is_the_systems<F: Family>() {
+    let queue: Queue<F> = builder().timer(Broken).build();
+    play(&queue, "add a1");
+    let start = Instant::now();
+    // While it is dropped by a panic, too: a second one would abort.
+    let consumer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _lease = queue.pop().unwrap();
+        panic!("a consumer panics");
+    }));
+    assert!(consumer.is_err());
+    pop_soon(&queue).requeue_after(MS * 20);
+    assert_eq!(lease_text(&pop_soon(&queue)), "a:[A1]");
+    assert!(start.elapsed() >= MS * 20);
+    assert_eq!(queue.pop_timeout(Duration::ZERO).map(drop), Err(PopTimeoutError::Timeout));
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod line;
 mod marks;
 mod replace;
 mod scopes;
+mod slow;
+mod stats;
 mod store;
 mod streaming;
 mod synced;

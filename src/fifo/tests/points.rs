@@ -48,9 +48,13 @@ const SHRINKING: [&str; 11] = [
 ];
 
 /// Why no call is stopped there.
-const NOT_HERE: [(&str, &str); 5] = [
+const NOT_HERE: [(&str, &str); 6] = [
     ("close: counted", "the drop of the queue: nobody else has it"),
     ("leave: at an entry", "the drop of the queue, which a test of its own stops"),
+    (
+        "measure: to be dated",
+        "only where it is measured, and nobody looks for it: a test of its own in `measure`",
+    ),
     ("give: closed", "an object that is dropped after its queue: nobody else has that"),
     (
         "notify: claimed a spinning one",

@@ -239,7 +239,7 @@ fn what_a_key_and_its_object_take() {
 
 #[test]
 fn l_slots_come_back_after_their_grace_period_and_once() {
-    let (limbo, entries) = (Limbo::new(), Entries::<Arc<u8>, ()>::new());
+    let (limbo, entries) = (Limbo::new(), Entries::<Arc<u8>, ()>::new(false));
     let recycled = std::cell::RefCell::new(Vec::new());
     let recycle = || {
         limbo.recycle(entries.slots(), |index| {
