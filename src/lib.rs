@@ -110,4 +110,6 @@ pub use stats::Stats;
 #[cfg(feature = "async")]
 pub use stream::Leases;
 #[cfg(not(any(delta_fifo_loom, delta_fifo_shuttle)))]
-pub use work_queue::{Bucket, ItemExponential, Larger, RateLimiter, Work, WorkQueue, WorkQueueBuilder};
+pub use work_queue::{
+    Bucket, ItemExponential, Larger, OwnedWork, RateLimiter, Work, WorkQueue, WorkQueueBuilder,
+};

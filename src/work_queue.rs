@@ -1,108 +1,32 @@
 //! client-go's work queue: keys alone, each in line once, in the hands of one worker at a time; added later, and less often the more
 //! often it failed.
 
+mod builder;
 mod limiter;
 mod waiting;
+mod work;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::alarm::{Alarm, Wake};
+use crate::RandomState;
+use crate::alarm::Alarm;
 use crate::clock::Clock;
-use crate::delay::{Backoff, Timer};
-use crate::delta::Compression;
 use crate::error::{AddError, Closed, PopTimeoutError, TryPopError, WaitError};
 use crate::fifo::DeltaFifo;
 use crate::lease::Lease;
 use crate::queue::DeltaQueue;
-use crate::{Builder, RandomState};
+use crate::raw::QueueRef;
+use crate::stats::Stats;
 
+pub use builder::WorkQueueBuilder;
 pub use limiter::{Bucket, ItemExponential, Larger, RateLimiter};
 use waiting::Waiting;
+pub use work::{OwnedWork, Work};
 
 type Queue<K, S> = DeltaFifo<K, (), S>;
-
-/// Options of a [`WorkQueue`].
-///
-/// ```
-/// use std::time::Duration;
-/// use delta_fifo::{ItemExponential, WorkQueue};
-///
-/// let limiter = ItemExponential::new(Duration::from_millis(1), Duration::from_secs(1));
-/// let queue: WorkQueue<&str> = WorkQueue::builder().rate_limiter(limiter).build();
-/// queue.add_rate_limited("a")?;
-/// assert_eq!(*queue.get()?, "a");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct WorkQueueBuilder<K, S = RandomState> {
-    builder: Builder<K, (), S>,
-    limiter: Option<Box<dyn RateLimiter<K>>>,
-}
-
-impl<K: Hash + Eq, S: BuildHasher> WorkQueueBuilder<K, S> {
-    /// The same with another hash function for the keys in line. O(1).
-    pub fn with_hasher(hasher: S) -> Self {
-        WorkQueueBuilder { builder: Builder::with_hasher(hasher), limiter: None }
-    }
-
-    /// How long a key waits that is added by [`add_rate_limited`](WorkQueue::add_rate_limited); default:
-    /// [`Larger::default`], client-go's. O(1).
-    #[must_use]
-    pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
-        self.limiter = Some(Box::new(limiter));
-        self
-    }
-
-    /// Who says that a key's time has come; default: a thread of the queue's, started when it is first needed. O(1).
-    #[must_use]
-    pub fn timer(mut self, timer: impl Timer + 'static) -> Self {
-        self.builder = self.builder.timer(timer);
-        self
-    }
-
-    /// As [`Builder::shards`]. O(1).
-    ///
-    /// # Panics
-    ///
-    /// As that.
-    #[must_use]
-    pub fn shards(mut self, shards: usize) -> Self {
-        self.builder = self.builder.shards(shards);
-        self
-    }
-
-    /// The queue. O(shards).
-    pub fn build(self) -> WorkQueue<K, S>
-    where
-        K: Clone + Send + Sync + 'static,
-        S: Send + Sync + 'static,
-    {
-        // Of what is added later, and of dropped work, which the queue itself delays.
-        let clock = Clock::new(self.builder.timer.clone());
-        let queue: Queue<K, S> = self.builder.compression(Compression::Latest).no_known_objects().build();
-        let shared = Arc::new_cyclic(|shared: &Weak<Shared<K, S>>| {
-            let shared = Weak::clone(shared);
-            let ring: Arc<Wake> = Arc::new(move || {
-                if let Some(shared) = shared.upgrade() {
-                    shared.add_due();
-                }
-            });
-            Shared { queue, waiting: Waiting::default(), alarm: Alarm::new(clock.clone(), ring), clock }
-        });
-        let limiter = self.limiter.unwrap_or_else(|| Box::new(Larger::default()));
-        WorkQueue { shared, limiter }
-    }
-}
-
-impl<K, S> fmt::Debug for WorkQueueBuilder<K, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkQueueBuilder").finish_non_exhaustive()
-    }
-}
 
 /// client-go's work queue: a set of keys to be worked on, by any number of workers.
 ///
@@ -136,7 +60,8 @@ pub struct WorkQueue<K, S = RandomState> {
 
 /// What the alarm comes back to.
 struct Shared<K, S> {
-    queue: Queue<K, S>,
+    /// Counted by itself for the sake of leases that own a handle of it.
+    queue: Arc<Queue<K, S>>,
     waiting: Waiting<K>,
     alarm: Alarm,
     clock: Clock,
@@ -251,8 +176,35 @@ where
         Ok(self.work(self.shared.queue.pop_async().await?))
     }
 
+    /// [`get`](WorkQueue::get) for work that owns a handle of the queue. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](WorkQueue::get).
+    pub fn get_owned(self: &Arc<Self>) -> Result<OwnedWork<K, S>, Closed>
+    where
+        K: 'static,
+        S: 'static,
+    {
+        Ok(Work { lease: Some(self.shared.queue.pop_owned()?), queue: QueueRef::Owned(Arc::clone(self)) })
+    }
+
+    /// The same for tasks; cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](WorkQueue::get).
+    pub async fn get_async_owned(self: &Arc<Self>) -> Result<OwnedWork<K, S>, Closed>
+    where
+        K: 'static,
+        S: 'static,
+    {
+        let lease = self.shared.queue.pop_async_owned().await?;
+        Ok(Work { lease: Some(lease), queue: QueueRef::Owned(Arc::clone(self)) })
+    }
+
     fn work<'q>(&'q self, lease: Lease<'q, Queue<K, S>>) -> Work<'q, K, S> {
-        Work { lease: Some(lease), queue: self }
+        Work { lease: Some(lease), queue: QueueRef::Borrowed(self) }
     }
 
     /// How many keys are in line: not those that are worked on, nor those whose time has not come. Exact when nothing runs. O(keys in line or
@@ -269,6 +221,13 @@ where
     /// How many keys are to be added later. Takes a mutex, O(1).
     pub fn waiting_len(&self) -> usize {
         self.shared.waiting.len()
+    }
+
+    /// As [`DeltaQueue::stats`]: `depth` is how many keys are in line, `leased` how many are worked on, `delayed` how many are to be added later,
+    /// or again. Takes a mutex for a moment.
+    pub fn stats(&self) -> Stats {
+        let stats = self.shared.queue.stats();
+        Stats { delayed: stats.delayed + self.waiting_len(), ..stats }
     }
 
     /// From here on nothing is added; what is in line is handed out, and what was to be added later is dropped. Whether this was the
@@ -349,69 +308,5 @@ where
 impl<K, S> fmt::Debug for WorkQueue<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkQueue").finish_non_exhaustive()
-    }
-}
-
-/// A key to work on, which nobody else has. It dereferences to the key.
-///
-/// Dropped without [`done`](Work::done), as by a panic or a cancelled task, it comes back after what the rate limiter says.
-#[must_use = "work that is dropped comes back as failed"]
-pub struct Work<'q, K, S = RandomState>
-where
-    K: Hash + Eq + Send + Sync,
-    S: BuildHasher + Send + Sync,
-{
-    /// None only while it is dropped.
-    lease: Option<Lease<'q, Queue<K, S>>>,
-    queue: &'q WorkQueue<K, S>,
-}
-
-impl<K, S> Work<'_, K, S>
-where
-    K: Hash + Eq + Send + Sync,
-    S: BuildHasher + Send + Sync,
-{
-    /// The work is over. If the key was added meanwhile it goes in line. Lock-free, O(1).
-    pub fn done(mut self) {
-        if let Some(lease) = self.lease.take() {
-            lease.done();
-        }
-    }
-}
-
-impl<K, S> Deref for Work<'_, K, S>
-where
-    K: Hash + Eq + Send + Sync,
-    S: BuildHasher + Send + Sync,
-{
-    type Target = K;
-
-    fn deref(&self) -> &K {
-        self.lease.as_ref().expect("it is not over").key()
-    }
-}
-
-impl<K, S> Drop for Work<'_, K, S>
-where
-    K: Hash + Eq + Send + Sync,
-    S: BuildHasher + Send + Sync,
-{
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            // Maybe in the middle of a panic: a second one would abort.
-            let delay = catch_unwind(AssertUnwindSafe(|| self.queue.delay_of(lease.key())));
-            let delay = delay.unwrap_or_else(|_| Backoff::default().delay(lease.attempts()));
-            lease.requeue_after(delay);
-        }
-    }
-}
-
-impl<K, S> fmt::Debug for Work<'_, K, S>
-where
-    K: Hash + Eq + Send + Sync + fmt::Debug,
-    S: BuildHasher + Send + Sync,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Work").field(&**self).finish()
     }
 }

@@ -381,6 +381,107 @@ fn all_that_takes_time_goes_by_the_timers_clock() {
     });
 }
 
+#[test]
+fn stats_count_all_that_is_to_be_added_later() {
+    let clock = ManualClock::new();
+    let queue = WorkQueue::builder().timer(clock.clone()).measure().build();
+    ["a", "b", "c"].into_iter().for_each(|key| queue.add(key).unwrap());
+    queue.add_after("d", HOUR).unwrap();
+    let work = queue.get().unwrap();
+    queue.add("a").unwrap();
+    drop(queue.get().unwrap());
+    let stats = queue.stats();
+    assert_eq!((stats.depth, stats.leased, stats.dirty, stats.delayed), (1, 1, 1, 2));
+    clock.advance(ms(5));
+    assert_eq!((queue.stats().oldest_age, queue.stats().high_water), (Some(ms(5)), Some(3)));
+    work.done();
+}
+
+#[test]
+fn slow_work_is_told() {
+    let (clock, told) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+    let hears = Arc::clone(&told);
+    let queue = WorkQueue::builder()
+        .timer(clock.clone())
+        .on_slow(ms(100), move |slow| {
+            assert_eq!((*slow.key, slow.time, slow.depth), ("a", ms(101), 1));
+            hears.fetch_add(1, Ordering::SeqCst);
+        })
+        .build();
+    ["a", "b"].into_iter().for_each(|key| queue.add(key).unwrap());
+    let work = queue.get().unwrap();
+    clock.advance(ms(101));
+    work.done();
+    queue.get().unwrap().done();
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn owned_work_keeps_its_queue_and_comes_back_to_it() {
+    let clock = ManualClock::new();
+    let queue = Arc::new(WorkQueue::builder().timer(clock.clone()).build());
+    ["a", "b"].into_iter().for_each(|key| queue.add(key).unwrap());
+    let (a, b) = (queue.get_owned().unwrap(), queue.try_get().unwrap().into_owned(&queue));
+    assert_eq!((*a, *b), ("a", "b"));
+    thread::spawn(move || a.done()).join().unwrap();
+    thread::spawn(move || drop(b)).join().unwrap();
+    assert_eq!((queue.stats().leased, queue.try_get().err()), (0, Some(TryPopError::Empty)));
+    clock.advance(ms(5));
+    let b = queue.get_owned().expect("it failed");
+    assert_eq!((*b, queue.num_requeues(&"b")), ("b", 1));
+    // The thread that has it may wait: the work is not its own any more.
+    queue.shut_down();
+    assert_eq!(queue.shut_down_with_drain_timeout(Duration::ZERO), Err(WaitError::Timeout));
+    let watch = Arc::downgrade(&queue);
+    drop(queue);
+    assert!(watch.upgrade().is_some(), "the work has a handle");
+    b.done();
+    assert!(watch.upgrade().is_none());
+}
+
+#[test]
+fn owned_work_of_another_queue_comes_back_as_failed() {
+    let clock = ManualClock::new();
+    let queue = Arc::new(WorkQueue::builder().timer(clock.clone()).build());
+    queue.add("a").unwrap();
+    let other = Arc::new(WorkQueue::new());
+    let work = queue.get().unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| work.into_owned(&other))).is_err());
+    assert!(queue.try_get().is_err());
+    clock.advance(ms(5));
+    assert_eq!(drain(&queue), ["a"]);
+}
+
+#[cfg(feature = "async")]
+#[test]
+fn tasks_own_their_work() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let queue = Arc::new(WorkQueue::builder().timer(delta_fifo::TokioTimer::current()).build());
+        queue.add("a").unwrap();
+        let working = Arc::clone(&queue);
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(async move {
+            let work = working.get_async_owned().await.unwrap();
+            started.send(*work).unwrap();
+            std::future::pending::<()>().await;
+            work.done();
+        });
+        assert_eq!(has_started.await, Ok("a"));
+        // Cancelled, it gives the work back, after what the limiter says by the timer's clock.
+        let began = tokio::time::Instant::now();
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        let work = queue.get_async_owned().await.unwrap();
+        assert_eq!((*work, queue.num_requeues(&"a")), ("a", 1));
+        assert!(began.elapsed() >= ms(5));
+        tokio::spawn(async move { work.done() }).await.unwrap();
+        queue.shut_down();
+        assert_eq!(queue.get_async_owned().await.err(), Some(Closed));
+    });
+}
+
 #[cfg(feature = "async")]
 #[test]
 fn tasks_work_too() {

@@ -10,8 +10,8 @@ use delta_fifo::{
     Completion, Compression, Delta, DeltaFifo, Deltas, DeltasIter, Discarded, ErrorEvent, FifoKnown,
     FifoSnapshot, KeyOf, KeyOfError, Keyed, KeyedBuilder, KeyedError, KeyedReplace, KeyedReplaceError,
     KnownChange, KnownKey, KnownObject, Lease, LeaseBatch, ManualClock, MarkError, OtherQueueError, Outcome,
-    PopTimeoutError, Published, RandomState, Replace, ReplaceError, ResyncError, ResyncKeyError, SlowEvent,
-    Stats, Tombstone, TryPopError, Upsert, UpsertError, Version, WaitError, Work,
+    OwnedWork, PopTimeoutError, Published, RandomState, Replace, ReplaceError, ResyncError, ResyncKeyError,
+    SlowEvent, Stats, Tombstone, TryPopError, Upsert, UpsertError, Version, WaitError, Work,
 };
 
 /// Asserts that a type has traits, or has not: then the call of `ask` is not ambiguous.
@@ -74,6 +74,7 @@ fn of_the_queues_and_what_they_hand_out() {
         Delta<'static, Key, Value>: Send Sync Unpin UnwindSafe RefUnwindSafe,
         Tombstone<'static, Key, Value>: Send Sync Unpin UnwindSafe RefUnwindSafe,
         Change<Key, Value>: Send Sync Unpin UnwindSafe RefUnwindSafe,
+        OwnedWork<Key>: Send Unpin,
         ManualClock: Send Sync Unpin UnwindSafe RefUnwindSafe,
         Stats: Send Sync Unpin UnwindSafe RefUnwindSafe,
         SlowEvent<'static, Key>: Send Sync Unpin UnwindSafe RefUnwindSafe,
