@@ -132,6 +132,12 @@ impl<'q, Q: DeltaQueue> Lease<'q, Q> {
         self.held().attempts()
     }
 
+    /// How long the key had waited in line when it was leased, since the first of what it stood there for. None if the queue does not
+    /// [measure](crate::Builder::measure), or nobody can tell: see [`Stats::oldest_age`](crate::Stats::oldest_age). Wait-free, O(1).
+    pub fn waited(&self) -> Option<Duration> {
+        self.held().waited()
+    }
+
     /// Ends the lease: the deltas are processed. What arrived meanwhile goes in line. O(1); progress is the queue's.
     pub fn done(self) {
         self.end(Outcome::Done);

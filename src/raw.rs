@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
 use crate::delta::{Change, Deltas};
@@ -85,6 +85,7 @@ pub trait HeldLease<K, V> {
     fn previous(&self) -> Option<&V>;
     fn is_initial(&self) -> bool;
     fn attempts(&self) -> u32;
+    fn waited(&self) -> Option<Duration>;
 }
 
 /// A borrowed queue, or a handle that keeps it alive.

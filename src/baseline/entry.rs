@@ -1,6 +1,6 @@
 //! A key that is pending or leased.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::delta::{DeltaList, Deltas, Object, RawDelta, RawKind};
 use crate::object::Key;
@@ -116,6 +116,7 @@ pub(super) struct Taken<K, V> {
     pub(super) given_back: Option<Box<GivenBack<V>>>,
     pub(super) left: Option<Before<Object<V>>>,
     pub(super) initial: bool,
+    pub(super) waited: Option<Duration>,
 }
 
 impl<K, V> Taken<K, V> {
@@ -134,6 +135,8 @@ pub struct Held<K, V> {
     pub(super) previous: Option<Object<V>>,
     pub(super) initial: bool,
     pub(super) attempts: u32,
+    /// In line, where that is measured.
+    pub(super) waited: Option<Duration>,
     /// Where somebody asks how long it was held.
     pub(super) began: Option<Instant>,
 }
@@ -157,5 +160,9 @@ impl<K, V> HeldLease<K, V> for Held<K, V> {
 
     fn attempts(&self) -> u32 {
         self.attempts
+    }
+
+    fn waited(&self) -> Option<Duration> {
+        self.waited
     }
 }

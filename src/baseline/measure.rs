@@ -1,6 +1,6 @@
 //! How many keys are in line, and at most; and since when each waits, where that is measured.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
 use crate::stats::Stats;
@@ -39,10 +39,10 @@ impl Measure {
         self.most = self.most.max(self.in_line);
     }
 
-    /// An entry is taken out of its line.
-    pub(super) fn leave<V>(&mut self, entry: &mut Entry<V>) {
+    /// An entry is taken out of its line. How long it has waited, where that is measured.
+    pub(super) fn leave<V>(&mut self, entry: &mut Entry<V>, clock: &Clock) -> Option<Duration> {
         self.in_line -= 1;
-        entry.waits = None;
+        entry.waits.take().map(|since| clock.now().saturating_duration_since(since))
     }
 
     /// Nothing is in line.

@@ -261,7 +261,7 @@ impl<K: Eq, V> State<K, V> {
         }
         let key = Key::clone(self.entries.key(slot));
         let entry = self.entries.get_mut(slot);
-        self.measure.leave(entry);
+        let waited = self.measure.leave(entry, &self.clock);
         entry.place = Place::Nowhere;
         let initial = self.replaces.owes_first(&entry.debts);
         note_popped(usize::from(thread != 0));
@@ -279,6 +279,7 @@ impl<K: Eq, V> State<K, V> {
             given_back: entry.given_back.take(),
             left: entry.left.take(),
             initial,
+            waited,
         }
     }
 
@@ -340,6 +341,7 @@ impl<K: Eq, V> State<K, V> {
                 given_back: Some(Box::new(given_back)),
                 left: None,
                 initial: held.initial,
+                waited: held.waited,
             },
             true,
         );
@@ -388,6 +390,7 @@ impl<K: Eq, V> State<K, V> {
             previous,
             initial: taken.initial,
             attempts,
+            waited: taken.waited,
             began: None,
         }
     }

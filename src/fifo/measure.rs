@@ -100,6 +100,19 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         }
     }
 
+    /// How long a key has waited, with this word, that its holder has just leased.
+    #[inline(always)]
+    pub(super) fn waited(&self, entry: Entry<'_, V>, word: Word) -> Option<Duration> {
+        if self.measure.is_some() { self.waited_since(entry, word) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn waited_since(&self, entry: Entry<'_, V>, word: Word) -> Option<Duration> {
+        let since = entry.date().and_then(|date| date.get(word))?;
+        Some(Duration::from_nanos(self.delays.stamp(self.clock.now()).saturating_sub(since)))
+    }
+
     #[cold]
     #[inline(never)]
     fn date_it(&self, entry: Entry<'_, V>, word: Word, next: Word) {

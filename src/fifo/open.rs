@@ -161,7 +161,7 @@ where
     /// A lease of what was taken, with nothing in it yet.
     #[inline(always)]
     fn held(&self, taken: Taken<K>) -> (Chain, Newest, Held<K, V>) {
-        let Taken { at, key, tenure, since, facts, newest, background } = taken;
+        let Taken { at, key, tenure, since, facts, newest, background, waited } = taken;
         let held = Held {
             shard: at.shard as u32,
             key,
@@ -170,6 +170,7 @@ where
             deltas: Shown::new(DeltaList::new()),
             previous: None,
             attempts: 1,
+            waited,
             initial: false,
             debts: Debts::default(),
             background,

@@ -1,6 +1,7 @@
 //! Consumers: leasing keys, and resolving what was appended to them.
 
 use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -41,6 +42,8 @@ pub struct Held<K, V> {
     pub(super) deltas: Shown<V>,
     pub(super) previous: Option<Object<V>>,
     pub(super) attempts: u32,
+    /// In line, where that is measured.
+    pub(super) waited: Option<Duration>,
     pub(super) initial: bool,
     pub(super) debts: Debts,
     pub(super) background: bool,
@@ -70,6 +73,10 @@ impl<K, V> HeldLease<K, V> for Held<K, V> {
     fn attempts(&self) -> u32 {
         self.attempts
     }
+
+    fn waited(&self) -> Option<Duration> {
+        self.waited
+    }
 }
 
 /// A key that was taken out of its line, before it is known what its facts come to.
@@ -82,6 +89,7 @@ pub(super) struct Taken<K> {
     pub(super) facts: Chain,
     pub(super) newest: Newest,
     pub(super) background: bool,
+    pub(super) waited: Option<Duration>,
 }
 
 /// What is to be dropped under no guard: it is the user's.
@@ -279,6 +287,7 @@ where
             shard.gone.taken.fetch_add(1, Ordering::Release);
             pause_point("lease: begun");
             self.moved(word, leased);
+            let waited = self.waited(entry, word);
             drop(grip);
             let facts = Chain::taken_off(word);
             if late {
@@ -287,7 +296,7 @@ where
             }
             let (newest, background) = (word.kind(), word.is_background());
             let key = shard.entries.lend(&slot, &tenure);
-            return Some(Taken { at, key, tenure, since, facts, newest, background });
+            return Some(Taken { at, key, tenure, since, facts, newest, background, waited });
         }
     }
 

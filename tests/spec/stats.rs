@@ -17,6 +17,7 @@ for_each_queue!(
     rest_between_two_changes_is_no_wait,
     moved_from_the_background_it_waits_on,
     high_water_stays,
+    leases_say_how_long_they_waited,
     discarded_keys_wait_no_more,
 );
 
@@ -212,4 +213,38 @@ fn discarded_keys_wait_no_more<F: Family>() {
     assert_eq!((places(queue.stats()), age::<F>(&queue)), ([0, 0, 1, 0], None));
     lease.requeue();
     assert_eq!((places(queue.stats()), age::<F>(&queue)), ([0; 4], None));
+}
+
+fn leases_say_how_long_they_waited<F: Family>() {
+    let (clock, queue) = measured::<F>();
+    let waited = |key: &str| {
+        let lease = queue.pop().unwrap();
+        assert_eq!(lease.key().as_str(), key);
+        let seconds = lease.waited().expect("it is measured").as_secs();
+        (lease, seconds)
+    };
+    play(&queue, "add a1");
+    clock.advance(SECOND);
+    play(&queue, "update a2; add b1");
+    clock.advance(SECOND);
+    let (a, seconds) = waited("a");
+    assert_eq!(seconds, 2, "since its first");
+    clock.advance(SECOND);
+    play(&queue, "update a3");
+    clock.advance(5 * SECOND);
+    assert_eq!(a.waited().unwrap().as_secs(), 2, "it stays what it was");
+    a.done();
+    let (b, seconds) = waited("b");
+    assert_eq!(seconds, 7);
+    b.requeue_after(HOUR);
+    let (a, seconds) = waited("a");
+    assert_eq!(seconds, 5, "since it became dirty");
+    a.done();
+    clock.advance(HOUR + 3 * SECOND);
+    let (b, seconds) = waited("b");
+    assert_eq!(seconds, 3, "since its time had come");
+    b.done();
+    let unmeasured = crate::common::queue::<F>();
+    play(&unmeasured, "add a1");
+    assert_eq!(unmeasured.pop().unwrap().waited(), None);
 }
