@@ -214,7 +214,7 @@ where
             );
             self.indexer.change(key, lease.previous(), left_by(lease.deltas()));
             let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
-            let working = self.metrics.begin(None);
+            let working = self.metrics.begin(lease.waited());
             let is_well = tell(&self.shared, key, all).instrument(span).await;
             drop(working);
             if is_well {

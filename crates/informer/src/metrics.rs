@@ -87,7 +87,7 @@ impl QueueMetrics {
         self.depth.set(depth as f64);
         let under_way = self.under_way();
         let ages = || under_way.begun.values().map(|begun| begun.elapsed().as_secs_f64());
-        self.unfinished.set(ages().sum::<f64>());
+        self.unfinished.set(ages().fold(0.0, |sum, age| sum + age));
         self.longest.set(ages().next().unwrap_or(0.0));
     }
 

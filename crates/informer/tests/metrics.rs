@@ -59,7 +59,7 @@ fn source() -> (Memory, Reflector<Memory>) {
     (0..3).for_each(|number| _ = source.put(&format!("key-{number}"), number));
     let backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(1));
     let queue: Arc<SourceQueue<Memory>> =
-        Arc::new(Builder::new().backoff(backoff).timer(TokioTimer::current()).build());
+        Arc::new(Builder::new().backoff(backoff).timer(TokioTimer::current()).measure().build());
     let reflector = Reflector::builder(source.clone()).name("pods").build(queue);
     (source, reflector)
 }
@@ -98,6 +98,9 @@ async fn a_controller_measures_under_the_names_of_client_go() {
     assert_eq!(later["workqueue_work_duration_seconds pods"].0, 4.0, "{later:?}");
     assert!((7.9..8.1).contains(&later["workqueue_work_duration_seconds pods"].1), "{later:?}");
     assert_eq!(later["workqueue_retries_total pods"].0, 1.0);
+    // Of those that were taken since the first look: four seconds, two and what was left of the key before, and none after the back-off.
+    let waited = later["workqueue_queue_duration_seconds pods"];
+    assert!(waited.0 == 3.0 && (6.25..6.35).contains(&waited.1), "{later:?}");
     assert_eq!(later["workqueue_depth pods"].0, 0.0);
     assert_eq!(later["workqueue_unfinished_work_seconds pods"].0, 0.0);
     assert_eq!(later["reflector_watches_total pods"].0, 1.0);
@@ -127,5 +130,6 @@ async fn each_handler_of_an_informer_has_its_own() {
     let later = values(&snapshotter);
     assert_eq!(later["workqueue_adds_total pods/mirror"].0, 1.0, "{later:?}");
     assert_eq!(later["workqueue_work_duration_seconds pods/mirror"].0, 3.0, "{later:?}");
+    assert_eq!(later["workqueue_queue_duration_seconds pods/mirror"].0, 2.0, "{later:?}");
     informer.abort();
 }

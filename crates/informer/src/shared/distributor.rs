@@ -55,7 +55,7 @@ struct Resync {
 
 impl<L: ListWatch> Subscriber<L> {
     pub(super) fn new(name: String, resync_every: Option<Duration>) -> (Self, Registration<L>, Start<L>) {
-        let queue = Builder::new().no_known_objects().build::<HandlerQueue<L>>();
+        let queue = Builder::new().no_known_objects().measure().build::<HandlerQueue<L>>();
         let (start, started) = oneshot::channel();
         let registration = Registration::new(Arc::new(queue), name);
         let resync = resync_every.map(|period| Resync { period, next: Instant::now() + period, last: None });

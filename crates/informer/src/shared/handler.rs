@@ -121,7 +121,7 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Call<L, H> {
                 deltas = all.len(),
                 depth = depth()
             );
-            let _working = self.telling.metrics.begin(None);
+            let _working = self.telling.metrics.begin(lease.waited());
             for notification in all {
                 if self.telling.is_removed() {
                     break;
