@@ -21,6 +21,15 @@ pub(crate) struct Entry {
     pub(crate) json: Bytes,
 }
 
+impl Entry {
+    /// The same object at another version.
+    pub(crate) fn json_at(&self, version: u64) -> Vec<u8> {
+        let mut object: Value = serde_json::from_slice(&self.json).expect("it was written here");
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        serde_json::to_vec(&object).expect("a value is written")
+    }
+}
+
 /// One step in the history of a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
@@ -66,6 +75,8 @@ pub(crate) struct OpenList {
     pub(crate) version: u64,
 }
 
+/// When every object was created: versions say which was first.
+const CREATED: &str = "2024-01-01T00:00:00Z";
 /// So many lists may have pages left; the oldest go first.
 const OPEN_LISTS: usize = 64;
 
@@ -127,14 +138,7 @@ pub(crate) fn add_line(to: &mut Vec<u8>, kind: &str, object: &[u8]) {
     to.extend_from_slice(b"}\n");
 }
 
-fn entry(
-    namespace: &str,
-    name: &str,
-    mut object: Value,
-    uid: String,
-    version: u64,
-    created: &Value,
-) -> Entry {
+fn entry(namespace: &str, name: &str, mut object: Value, uid: String, version: u64) -> Entry {
     let metadata = &mut object["metadata"];
     metadata["name"] = name.into();
     if !namespace.is_empty() {
@@ -142,7 +146,7 @@ fn entry(
     }
     metadata["uid"] = uid.as_str().into();
     metadata["resourceVersion"] = version.to_string().into();
-    metadata["creationTimestamp"] = created.clone();
+    metadata["creationTimestamp"] = CREATED.into();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let labels = match metadata.get("labels") {
         Some(Value::Object(labels)) => labels.iter().map(|(key, value)| (key.clone(), text(value))).collect(),
@@ -164,17 +168,14 @@ impl State {
         let objects = self.resources.entry(resource.to_owned()).or_default();
         let key = (namespace.to_owned(), name.to_owned());
         let before = objects.all.get(&key).cloned();
-        let (uid, created) = match &before {
-            Some(before) => {
-                let old: Value = serde_json::from_slice(&before.json).expect("it was written here");
-                (before.uid.clone(), old["metadata"]["creationTimestamp"].clone())
-            }
+        let uid = match &before {
+            Some(before) => before.uid.clone(),
             None => {
                 self.uids += 1;
-                (format!("00000000-0000-4000-8000-{:012x}", self.uids), "2024-01-01T00:00:00Z".into())
+                format!("00000000-0000-4000-8000-{:012x}", self.uids)
             }
         };
-        let object = Arc::new(entry(namespace, name, object, uid, version, &created));
+        let object = Arc::new(entry(namespace, name, object, uid, version));
         objects.all.insert(key, Arc::clone(&object));
         let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
         let line = line(kind, &object.json);
@@ -189,8 +190,7 @@ impl State {
         self.version += 1;
         let version = self.version;
         let object: Value = serde_json::from_slice(&before.json).expect("it was written here");
-        let created = object["metadata"]["creationTimestamp"].clone();
-        let object = Arc::new(entry(namespace, name, object, before.uid.clone(), version, &created));
+        let object = Arc::new(entry(namespace, name, object, before.uid.clone(), version));
         let line = line("DELETED", &object.json);
         let (last, before) = (Arc::clone(&object), Some(before));
         self.log(resource, Change { version, before, object, is_deletion: true, line });

@@ -59,13 +59,16 @@ impl Watch {
         }
         let was = change.before.as_ref().is_some_and(|before| self.selector.holds(before));
         let is = !change.is_deletion && self.selector.holds(&change.object);
-        let kind = match (was, is) {
+        Some(match (was, is) {
             (false, false) => return None,
-            (false, true) => "ADDED",
-            (true, true) => "MODIFIED",
-            (true, false) => "DELETED",
-        };
-        Some(line(kind, &change.object.json))
+            (false, true) => line("ADDED", &change.object.json),
+            (true, true) => line("MODIFIED", &change.object.json),
+            (true, false) => match &change.before {
+                // As it was when it last was one of them, at the version at which it no longer is.
+                Some(before) if !change.is_deletion => line("DELETED", &before.json_at(change.version)),
+                _ => line("DELETED", &change.object.json),
+            },
+        })
     }
 
     /// All objects that there are, as additions.

@@ -183,7 +183,7 @@ async fn selectors_and_namespaces() {
     cluster.put("ns-1/map-00001", 2);
     cluster.put("ns-1/map-00001", 4);
     cluster.put("ns-1/map-00001", 5);
-    assert_eq!(next(&mut events).await, format!("deleted ns-1/map-00001 2 at {}", from + 1));
+    assert_eq!(next(&mut events).await, format!("deleted ns-1/map-00001 1 at {}", from + 1));
     assert_eq!(next(&mut events).await, format!("added ns-1/map-00001 5 at {}", from + 3));
     let metadata = ApiListWatch::<PartialObjectMeta<ConfigMap>>::new(Api::all(cluster.client.clone()));
     assert_eq!(metadata.list(first()).await.expect("a list").items.len(), 100);
