@@ -9,12 +9,13 @@ use delta_fifo_informer::{ListWatch, Page, PageRequest, ResourceVersion, SourceE
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use kube::api::{ListParams, VersionMatch, WatchParams};
-use kube::core::{Selector, WatchEvent as Event};
+use kube::core::{Request, Selector, WatchEvent as Event};
 use kube::{Api, Resource};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Doing, of_client, of_status};
-use crate::key::{Interner, ObjectKey};
+use crate::key::{Interner, ObjectKey, key_of};
 
 /// As kube-runtime, and just below what kube's client takes for a dead connection.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(290);
@@ -42,7 +43,7 @@ const INITIAL_END: &str = "k8s.io/initial-events-end";
 /// ```
 pub struct ApiListWatch<K> {
     api: Api<K>,
-    keys: Arc<Interner>,
+    keys: Option<Arc<Interner>>,
     labels: Option<String>,
     fields: Option<String>,
     watch_timeout: Duration,
@@ -67,7 +68,7 @@ impl<K> ApiListWatch<K> {
     pub fn new(api: Api<K>) -> Self {
         ApiListWatch {
             api,
-            keys: Arc::default(),
+            keys: None,
             labels: None,
             fields: None,
             watch_timeout: WATCH_TIMEOUT,
@@ -118,10 +119,10 @@ impl<K> ApiListWatch<K> {
         self
     }
 
-    /// Shares keys with other sources of the same objects.
+    /// Shares keys with other sources of the same objects. Default: each event makes its own, and the queue keeps the first.
     #[must_use]
     pub fn intern_keys_in(mut self, keys: Arc<Interner>) -> Self {
-        self.keys = keys;
+        self.keys = Some(keys);
         self
     }
 
@@ -150,14 +151,30 @@ impl<K> ApiListWatch<K> {
     }
 }
 
+/// What of a list is used. kube's own has its type beside the rest, for which everything in it is read twice.
+#[derive(Deserialize)]
+struct List<K> {
+    #[serde(default)]
+    metadata: ListMetadata,
+    items: Option<Vec<K>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    #[serde(rename = "resourceVersion")]
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
 /// What a watch of kube's says of one event.
 fn event<K: Resource>(
     event: kube::Result<Event<K>>,
-    keys: &Interner,
+    keys: Option<&Interner>,
 ) -> Result<WatchEvent<ObjectKey, K>, SourceError> {
     let of = |object: &K| {
         let version = object.meta().resource_version.as_deref().filter(|version| !version.is_empty());
-        match (keys.key_of(object), version) {
+        match (key_of(keys, object), version) {
             (Some(key), Some(version)) => Ok((key, ResourceVersion::from(version))),
             _ => Err(SourceError::transient("an object without a name or a version")),
         }
@@ -185,15 +202,28 @@ impl<K> ApiListWatch<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
+    async fn read_list(&self, params: &ListParams) -> kube::Result<List<K>> {
+        let request = Request::new(self.api.resource_url());
+        let (request, name) = if K::metadata_api() {
+            (request.list_metadata(params), "list_metadata")
+        } else {
+            (request.list(params), "list")
+        };
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        // As kube calls its spans.
+        request.extensions_mut().insert(name);
+        self.api.clone().into_client().request(request).await
+    }
+
     async fn watch_from(
         &self,
         version: &str,
         with_initial: bool,
     ) -> kube::Result<BoxStream<'static, Result<WatchEvent<ObjectKey, K>, SourceError>>> {
         let events = self.api.watch(&self.watch_params(with_initial), version).await?;
-        let keys = Arc::clone(&self.keys);
+        let keys = self.keys.clone();
         let too_long = tokio::time::sleep(self.watch_timeout + GRACE);
-        Ok(events.map(move |next| event(next, &keys)).take_until(too_long).boxed())
+        Ok(events.map(move |next| event(next, keys.as_deref())).take_until(too_long).boxed())
     }
 }
 
@@ -208,8 +238,8 @@ where
     async fn list(&self, request: PageRequest) -> Result<Page<ObjectKey, K>, SourceError> {
         let doing = if request.token.is_some() { Doing::Page } else { Doing::Other };
         let list =
-            self.api.list(&self.list_params(request)).await.map_err(|error| of_client(error, doing))?;
-        let named = |object: K| match self.keys.key_of(&object) {
+            self.read_list(&self.list_params(request)).await.map_err(|error| of_client(error, doing))?;
+        let named = |object: K| match key_of(self.keys.as_deref(), &object) {
             Some(key) => Some((key, object)),
             None => {
                 tracing::error!("an object without a name is left out");
@@ -217,10 +247,10 @@ where
             }
         };
         let version = list.metadata.resource_version.filter(|version| !version.is_empty());
-        let next = list.metadata.continue_.filter(|token| !token.is_empty());
+        let next = list.metadata.next.filter(|token| !token.is_empty());
         match version {
             Some(version) => {
-                let items = list.items.into_iter().filter_map(named).collect();
+                let items = list.items.unwrap_or_default().into_iter().filter_map(named).collect();
                 Ok(Page { items, next, version: version.into() })
             }
             None => Err(SourceError::transient("a list without a version: this resource cannot be watched")),

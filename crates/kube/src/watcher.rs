@@ -23,7 +23,7 @@ use kube::Resource;
 use kube::runtime::watcher;
 
 use crate::Queue;
-use crate::key::{Interner, ObjectKey};
+use crate::key::{Interner, ObjectKey, key_of};
 
 /// So many events are appended in one call, if they have come.
 const CHUNK: usize = 64;
@@ -50,7 +50,7 @@ const CHUNK: usize = 64;
 #[derive(Debug)]
 pub struct WatcherFeed<K: Resource + Send + Sync + 'static> {
     queue: Arc<Queue<K>>,
-    keys: Arc<Interner>,
+    keys: Option<Arc<Interner>>,
     replace: Option<OwnedReplace<Queue<K>>>,
     changes: Vec<Change<ObjectKey, Arc<K>>>,
     /// Of the newest of the changes.
@@ -85,13 +85,13 @@ where
     /// Of this queue, which no other source may feed.
     #[must_use]
     pub fn new(queue: Arc<Queue<K>>) -> Self {
-        WatcherFeed { queue, keys: Arc::default(), replace: None, changes: Vec::new(), version: None }
+        WatcherFeed { queue, keys: None, replace: None, changes: Vec::new(), version: None }
     }
 
     /// Shares keys with other sources of the same objects.
     #[must_use]
     pub fn intern_keys_in(mut self, keys: Arc<Interner>) -> Self {
-        self.keys = keys;
+        self.keys = Some(keys);
         self
     }
 
@@ -151,7 +151,7 @@ where
     }
 
     fn key(&self, object: &K) -> Option<ObjectKey> {
-        let key = self.keys.key_of(object);
+        let key = key_of(self.keys.as_deref(), object);
         if key.is_none() {
             tracing::error!("an object without a name is left out");
         }
