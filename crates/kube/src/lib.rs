@@ -37,3 +37,8 @@ pub fn builder<K: kube::Resource>() -> Builder<ObjectKey, Arc<K>> {
 pub fn queue<K: kube::Resource + Send + Sync>() -> Arc<Queue<K>> {
     Arc::new(builder().build())
 }
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
