@@ -258,6 +258,12 @@ where
         self.shared.queue.close_and_wait_timeout(timeout)
     }
 
+    /// The same for tasks: waits without blocking.
+    pub async fn shut_down_with_drain_async(&self) {
+        self.shut_down();
+        self.shared.queue.close_and_wait_async().await;
+    }
+
     /// Wait-free, O(1).
     pub fn is_shut_down(&self) -> bool {
         self.shared.queue.is_closed()

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::RandomState;
 use crate::delay::Backoff;
@@ -60,6 +61,11 @@ where
         assert!(std::ptr::eq::<WorkQueue<K, S>>(&*self.queue, &**queue), "the work is of another queue");
         let lease = self.lease.take().expect("it is not over").into_owned(&queue.shared.queue);
         Work { lease: Some(lease), queue: QueueRef::Owned(Arc::clone(queue)) }
+    }
+
+    /// How long the key had stood in line, if the queue [measures](super::WorkQueueBuilder::measure): as [`Lease::waited`]. Wait-free, O(1).
+    pub fn waited(&self) -> Option<Duration> {
+        self.lease.as_ref().and_then(Lease::waited)
     }
 
     /// The work is over. If the key was added meanwhile it goes in line. Lock-free, O(1).

@@ -6,6 +6,7 @@
 //! - [`Controller`] is the loop around one queue and one [`Handler`]: workers, retries, a graceful stop.
 //! - [`SharedInformer`] tells many [`EventHandler`]s, or streams, of one source, each through a queue of its own.
 //! - [`Indexer`] finds known objects by what they say of themselves.
+//! - [`NamedWorkQueue`] is a [`WorkQueue`](delta_fifo::WorkQueue) that is measured.
 //!
 //! ```text
 //!  source ─▶ Reflector ─▶ DeltaFifo ─▶ Controller: workers ─▶ Handler
@@ -29,6 +30,7 @@ mod shared;
 mod source;
 mod synced;
 mod versions;
+mod work_queue;
 
 pub use backoff::RetryPolicy;
 pub use controller::{Controller, Counts, Handler};
@@ -43,6 +45,7 @@ pub use shared::{
 pub use source::{ListWatch, Page, PageRequest, SourceError, WatchEvent};
 pub use synced::{NeverSynced, Synced};
 pub use versions::ResourceVersion;
+pub use work_queue::{NamedWork, NamedWorkQueue};
 
 /// The README's example is a test.
 #[cfg(doctest)]

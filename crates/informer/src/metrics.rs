@@ -3,7 +3,7 @@
 //! Every one has the label `name`.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
@@ -39,8 +39,8 @@ struct UnderWay {
 }
 
 /// One key's work; it has ended when this goes.
-pub(crate) struct Working<'m> {
-    metrics: &'m QueueMetrics,
+pub(crate) struct Working {
+    metrics: Arc<QueueMetrics>,
     number: u64,
     begun: Instant,
 }
@@ -70,7 +70,7 @@ impl QueueMetrics {
     }
 
     /// A key was taken; `waited`: since it came in line.
-    pub(crate) fn begin(&self, waited: Option<Duration>) -> Working<'_> {
+    pub(crate) fn begin(self: &Arc<Self>, waited: Option<Duration>) -> Working {
         if let Some(waited) = waited {
             self.waited.record(waited);
         }
@@ -79,7 +79,8 @@ impl QueueMetrics {
         let number = under_way.next;
         under_way.next += 1;
         under_way.begun.insert(number, begun);
-        Working { metrics: self, number, begun }
+        drop(under_way);
+        Working { metrics: Arc::clone(self), number, begun }
     }
 
     /// What is in line and what is under way; to be called at the ticks of [`looks`].
@@ -96,7 +97,7 @@ impl QueueMetrics {
     }
 }
 
-impl Drop for Working<'_> {
+impl Drop for Working {
     fn drop(&mut self) {
         self.metrics.worked.record(self.begun.elapsed());
         self.metrics.under_way().begun.remove(&self.number);

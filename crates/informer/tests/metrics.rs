@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Memory, Object};
-use delta_fifo::{Backoff, Builder, TokioTimer};
+use delta_fifo::{Backoff, Builder, TokioTimer, WorkQueue};
 use delta_fifo_informer::{
-    Controller, EventHandler, Handler, HandlerOptions, IndexerBuilder, Notification, Reflector,
-    SharedInformer, SourceQueue,
+    Controller, EventHandler, Handler, HandlerOptions, IndexerBuilder, NamedWorkQueue, Notification,
+    Reflector, SharedInformer, SourceQueue,
 };
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::sleep;
@@ -132,4 +132,31 @@ async fn each_handler_of_an_informer_has_its_own() {
     assert_eq!(later["workqueue_work_duration_seconds pods/mirror"].0, 3.0, "{later:?}");
     assert_eq!(later["workqueue_queue_duration_seconds pods/mirror"].0, 2.0, "{later:?}");
     informer.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_queue_has_a_name() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let queue = NamedWorkQueue::new("web", WorkQueue::builder().timer(TokioTimer::current()));
+    queue.add("a").expect("it is open");
+    queue.add("b").expect("it is open");
+    sleep(Duration::from_secs(2)).await;
+    let work = queue.get().await.expect("a");
+    sleep(Duration::from_millis(1_100)).await;
+    let at_work = values(&snapshotter);
+    assert_eq!(at_work["workqueue_depth web"].0, 1.0, "{at_work:?}");
+    assert_eq!(at_work["workqueue_adds_total web"].0, 2.0, "{at_work:?}");
+    assert!((1.0..1.1).contains(&at_work["workqueue_unfinished_work_seconds web"].0), "{at_work:?}");
+    let waited = at_work["workqueue_queue_duration_seconds web"];
+    assert!(waited.0 == 1.0 && (2.0..2.1).contains(&waited.1), "{at_work:?}");
+    queue.add_rate_limited(*work).expect("it is open");
+    work.done();
+    queue.get().await.expect("b").done();
+    queue.get().await.expect("a, after its delay").done();
+    let later = values(&snapshotter);
+    assert_eq!(later["workqueue_retries_total web"].0, 1.0, "{later:?}");
+    assert_eq!(later["workqueue_work_duration_seconds web"].0, 3.0, "{later:?}");
+    tokio::join!(queue.shut_down_with_drain_async(), async { assert!(queue.get().await.is_err()) });
 }

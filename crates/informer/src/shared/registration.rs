@@ -23,7 +23,7 @@ pub(super) struct Telling<L: ListWatch> {
     pub(super) name: String,
     pub(super) queue: Arc<HandlerQueue<L>>,
     pub(super) counts: Arc<Counts>,
-    pub(super) metrics: QueueMetrics,
+    pub(super) metrics: Arc<QueueMetrics>,
     synced: SyncedSender,
     removed: AtomicBool,
     stage: watch::Sender<Stage>,
@@ -114,7 +114,7 @@ impl<L: ListWatch> Registration<L> {
         Registration(Arc::new(Telling {
             queue,
             counts: Arc::default(),
-            metrics: QueueMetrics::new(&name),
+            metrics: Arc::new(QueueMetrics::new(&name)),
             name,
             synced: SyncedSender::default(),
             removed: AtomicBool::new(false),
