@@ -10,6 +10,7 @@ use ahash::RandomState;
 use crate::delay::{Backoff, Timer};
 use crate::delta::Compression;
 use crate::error::{BoxError, ErrorEvent};
+use crate::extras::Extras;
 use crate::keyed::KeyedBuilder;
 use crate::known::KnownObjects;
 use crate::queue::DeltaQueue;
@@ -124,6 +125,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) publish_every: Duration,
     pub(crate) on_slow: Option<OnSlow<K>>,
     pub(crate) measure: bool,
+    pub(crate) extras: Extras<V>,
 }
 
 impl<K: Hash + Eq, V> Builder<K, V> {
@@ -161,6 +163,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
             publish_every: Duration::from_millis(100),
             on_slow: None,
             measure: false,
+            extras: Extras::default(),
         }
     }
 

@@ -4,6 +4,7 @@ mod change;
 mod raw;
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 pub use change::Change;
 pub use raw::Compression;
@@ -162,10 +163,69 @@ impl<'a, K, V> Deltas<'a, K, V> {
         DeltasIter { key: self.key, list: self.list.iter() }
     }
 
+    /// What the queue says of each of them besides, in the order of [`iter`](Self::iter). Wait-free, O(1).
+    ///
+    /// ```
+    /// use delta_fifo::{Builder, DeltaQueue, baseline::MutexDeltaFifo};
+    ///
+    /// let queue: MutexDeltaFifo<&str, u32> = Builder::new().numbered().build();
+    /// queue.add("a", 1)?;
+    /// queue.update("a", 2)?;
+    /// let lease = queue.pop()?;
+    /// for (delta, info) in lease.deltas().iter().zip(lease.deltas().infos()) {
+    ///     println!("{delta:?} is number {:?}", info.number());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn infos(&self) -> impl DoubleEndedIterator<Item = DeltaInfo> + ExactSizeIterator + use<'a, K, V> {
+        self.list.iter().map(RawDelta::info)
+    }
+
+    /// What the queue says of the newest one besides. Wait-free, O(1).
+    pub fn newest_info(&self) -> DeltaInfo {
+        self.list[self.list.len() - 1].info()
+    }
+
     /// How many there are: at least one. Wait-free, O(1).
     #[expect(clippy::len_without_is_empty, reason = "deltas are never empty")]
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+}
+
+/// What a queue says of a delta besides, if it was built so.
+///
+/// ```
+/// use delta_fifo::{Builder, DeltaQueue, baseline::MutexDeltaFifo};
+///
+/// let queue: MutexDeltaFifo<&str, u32> = Builder::new().unchanged(|old, new| old == new).numbered().build();
+/// queue.add("a", 1)?;
+/// queue.pop()?.done();
+/// queue.replace([("a", 1)])?; // the list shows nothing new
+/// let lease = queue.pop()?;
+/// let info = lease.deltas().newest_info();
+/// assert!(info.is_unchanged());
+/// assert_eq!(info.number(), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeltaInfo {
+    number: Option<NonZeroU64>,
+    unchanged: bool,
+}
+
+impl DeltaInfo {
+    /// The delta's number; none if the queue does not give any. See [`Builder::numbered`](crate::Builder::numbered).
+    /// Wait-free, O(1).
+    pub fn number(&self) -> Option<u64> {
+        self.number.map(NonZeroU64::get)
+    }
+
+    /// Whether it is an item of a list that shows the object before it once more: then there is nothing to do for this
+    /// delta, once those before it are processed. False if the queue does not compare them. See
+    /// [`Builder::unchanged`](crate::Builder::unchanged). Wait-free, O(1).
+    pub fn is_unchanged(&self) -> bool {
+        self.unchanged
     }
 }
 

@@ -13,6 +13,7 @@ mod due;
 mod end;
 mod entry;
 mod epochs;
+mod extras;
 mod fact;
 mod first;
 mod hashing;
@@ -66,6 +67,7 @@ use crate::error::{
     BeginReplaceError, BoxError, ChangeAllError, ChangeError, Closed, CommitError, MarkError,
     PopTimeoutError, ReplaceError, ResyncError, ResyncKeyError, UpsertError, WaitError,
 };
+use crate::extras::Extras;
 use crate::lease::Outcome;
 use crate::object::Pool;
 use crate::queue::{DeltaQueue, Discarded};
@@ -142,6 +144,9 @@ pub struct DeltaFifo<K, V, S = RandomState> {
     on_abandon: OnAbandon,
     backoff: Backoff,
     scopes: Vec<ScopeDecl<K>>,
+    extras: Extras<V>,
+    /// Whether there is any.
+    with_extras: bool,
 }
 
 impl<K, V> DeltaFifo<K, V>
@@ -225,6 +230,8 @@ where
             on_abandon: builder.on_abandon,
             backoff: builder.backoff,
             scopes: builder.scopes,
+            with_extras: builder.extras.any(),
+            extras: builder.extras,
         }
     }
 

@@ -45,6 +45,7 @@ mod clock;
 mod delay;
 mod delta;
 mod error;
+mod extras;
 mod fifo;
 mod key_queue;
 mod keyed;
@@ -90,7 +91,7 @@ pub use clock::ManualClock;
 #[cfg(feature = "tokio")]
 pub use delay::TokioTimer;
 pub use delay::{Backoff, Timer};
-pub use delta::{Change, Compression, Delta, DeltaKind, Deltas, DeltasIter, Tombstone};
+pub use delta::{Change, Compression, Delta, DeltaInfo, DeltaKind, Deltas, DeltasIter, Tombstone};
 pub use error::{
     AddError, BeginReplaceError, BoxError, ChangeAllError, ChangeError, ChangeErrorKind, Closed, CommitError,
     ErrorEvent, MarkError, PopTimeoutError, ReplaceError, ReplaceErrorKind, ResyncError, ResyncKeyError,

@@ -71,7 +71,7 @@ pub struct Discarded {
 ///
 /// # Panics in user code
 ///
-/// A key's `Hash` and `Eq`, a transform, a key function, `Drop`, a store, a hook or a waker may panic: the panic
+/// A key's `Hash` and `Eq`, a transform, a key function, a comparison of objects, `Drop`, a store, a hook or a waker may panic: the panic
 /// reaches the caller whose call ran the code (of a waker or a hook: nobody), the call has then either happened as a
 /// whole or not at all (a list of changes: up to some change; the end of a batch: for some of its leases, the others
 /// come back), and the queue stays usable.

@@ -128,15 +128,18 @@ fn configs() -> impl Strategy<Value = Config> {
         prop_oneof![3 => Just(Scopes::None), 2 => Just(Scopes::Disjoint), 1 => Just(Scopes::Overlapping)];
     let on_abandon = prop_oneof![Just(OnAbandon::Backoff), Just(OnAbandon::Requeue), Just(OnAbandon::GiveUp)];
     let background = (prop::bool::weighted(0.3), prop::bool::weighted(0.3));
-    (any::<bool>(), any::<bool>(), known, scopes, background, on_abandon).prop_map(
-        |(emit_sync, latest, known, scopes, (background_resync, background_initial), on_abandon)| Config {
+    let extras = (prop::bool::weighted(0.4), prop::bool::weighted(0.2));
+    (any::<bool>(), any::<bool>(), known, scopes, background, on_abandon, extras).prop_map(
+        |(emit_sync, latest, known, scopes, background, on_abandon, (identity, numbered))| Config {
             emit_sync,
             latest,
             known,
             scopes,
-            background_resync,
-            background_initial,
+            background_resync: background.0,
+            background_initial: background.1,
             on_abandon,
+            identity,
+            numbered,
         },
     )
 }
@@ -170,6 +173,8 @@ struct Driver<'q, Q: DeltaQueue> {
     uncertain: bool,
     /// What owes different replaces is merged when it is handed out.
     merges_late: bool,
+    /// The deltas of each key by their numbers, in a queue that gives them.
+    numbers: BTreeMap<u8, BTreeMap<u64, Fact>>,
 }
 
 #[path = "model/driver.rs"]
@@ -272,6 +277,7 @@ fn run<F: Family>(config: &Config, ops: &[Op]) {
         snapshots: Vec::new(),
         uncertain: false,
         merges_late: F::MERGES_LATE,
+        numbers: BTreeMap::new(),
     };
     for op in ops {
         driver.run(op);
@@ -359,6 +365,8 @@ fn config(known: Known, latest: bool) -> Config {
         background_resync: false,
         background_initial: false,
         on_abandon: OnAbandon::Backoff,
+        identity: false,
+        numbered: false,
     }
 }
 

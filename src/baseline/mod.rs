@@ -39,6 +39,7 @@ use crate::error::{
     BeginReplaceError, BoxError, ChangeAllError, ChangeError, Closed, CommitError, MarkError,
     PopTimeoutError, ReplaceError, ResyncError, ResyncKeyError, UpsertError, WaitError,
 };
+use crate::extras::Extras;
 use crate::lease::{Lease, Outcome};
 use crate::queue::{DeltaQueue, Discarded};
 use crate::raw::{Awaited, BeginReplace, Deadline, Ending, RawQueue};
@@ -107,6 +108,7 @@ pub struct MutexDeltaFifo<K, V, S = RandomState> {
     on_abandon: OnAbandon,
     backoff: Backoff,
     scopes: Vec<ScopeDecl<K>>,
+    extras: Extras<V>,
 }
 
 impl<K, V> MutexDeltaFifo<K, V>
@@ -178,6 +180,7 @@ where
                 builder.compression,
                 background,
                 builder.measure,
+                &builder.extras,
             )),
             records: RwLock::new(Records::new()),
             alarm: Alarm::new(clock.clone(), Arc::new(wake)),
@@ -196,6 +199,7 @@ where
             on_abandon: builder.on_abandon,
             backoff: builder.backoff,
             scopes: builder.scopes,
+            extras: builder.extras,
         }
     }
 

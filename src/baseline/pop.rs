@@ -8,19 +8,18 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use crate::builder::Known;
-use crate::delta::Object;
+use crate::delta::{Compression, Object};
 use crate::error::{Closed, ErrorEvent, PopTimeoutError};
 use crate::lease::{Lease, Outcome};
-use crate::object::Key;
 use crate::owner::current_thread;
 use crate::raw::{Deadline, Ending, QueueRef};
-use crate::resolve::Before;
+use crate::resolve::{Before, Resolved, resolve_comparing};
 
 use super::MutexDeltaFifo;
 use super::entry::{Held, Taken};
-use super::lock::Locked;
+use super::lock::{Locked, write};
 use super::sleepers::yield_now;
-use super::state::{Next, State};
+use super::state::{Lists, Next, State};
 
 /// Leases that were taken in one step, in the order of the line.
 type Batch<K, V> = SmallVec<[Held<K, V>; 1]>;
@@ -31,7 +30,7 @@ type LockedBatch<'q, K, V, S> = (Locked<'q, K, V, S>, Batch<K, V>);
 /// Nobody's thread: leases of async consumers wander.
 const NO_THREAD: u32 = 0;
 
-/// A key that was taken while the user's store is asked. If that panics, the key goes back.
+/// A key that was taken while the user's store is asked, or objects are compared. If that panics, the key goes back.
 struct Asking<'q, K: Eq, V, S> {
     queue: &'q MutexDeltaFifo<K, V, S>,
     taken: Option<Taken<K, V>>,
@@ -40,10 +39,17 @@ struct Asking<'q, K: Eq, V, S> {
 impl<K: Eq, V, S> Drop for Asking<'_, K, V, S> {
     fn drop(&mut self) {
         if let Some(taken) = self.taken.take() {
-            // To the tail: a store that panics over one key for ever must not hold up all others.
+            // To the tail: what panics over one key for ever must not hold up all others.
             self.queue.lock().untake(taken, false);
         }
     }
+}
+
+/// What was found out of a key without the lock.
+struct Found<V> {
+    before: Before<Object<V>>,
+    previous: Option<Object<V>>,
+    resolved: Option<Resolved<Object<V>>>,
 }
 
 impl<K, V, S> MutexDeltaFifo<K, V, S>
@@ -179,37 +185,73 @@ where
     /// Leases the first key in line. The lock is released while the user's store is asked.
     fn take_first(&self, state: &mut Locked<'_, K, V, S>, thread: u32) -> Option<Held<K, V>> {
         loop {
-            let taken = match state.next(&self.known, &self.records, thread)? {
+            let (taken, object) = match state.next(&self.known, &self.records, thread)? {
                 Next::Held(held) => return Some(held),
-                Next::Ask(taken) => taken,
+                Next::Ask(taken, object) => (taken, object),
             };
-            let key = Key::clone(&taken.key);
+            let compression = state.compression;
             let mut asking = Asking { queue: self, taken: Some(taken) };
-            let known = state.unlocked(|| self.ask_store(&key));
+            let taken = asking.taken.as_ref().expect("just put there");
+            let found = state.unlocked(|| self.find(taken, object, compression));
             let taken = asking.taken.take().expect("a key was taken");
-            if let Some(held) = self.open_asked(state, taken, known) {
+            if let Some(held) = self.open_found(state, taken, found) {
                 return Some(held);
             }
         }
     }
 
-    /// Opens the lease of a key of which the user's store said `known`.
-    fn open_asked(
-        &self,
-        state: &mut State<K, V>,
-        mut taken: Taken<K, V>,
-        known: Before<Object<V>>,
-    ) -> Option<Held<K, V>> {
-        let previous = known.object().cloned();
-        let before = match taken.left.take() {
+    /// What is known of a key that was taken, `object` if the queue knows it itself, and what its deltas come to if they
+    /// are compared. Runs user code, and changes nothing.
+    fn find(&self, taken: &Taken<K, V>, object: Option<Object<V>>, compression: Compression) -> Found<V> {
+        let said = match object {
+            Some(object) => Before::Known(object),
+            None => self.ask_store(&taken.key),
+        };
+        let before = match &taken.left {
             // What the last lease left is newer than what its consumer may have stored.
-            Some(left) => left,
+            Some(left) => left.clone(),
             // Appended because the store had the key. It has lost the object since: that is a deletion, of an object
             // that nobody can show.
-            None if matches!(known, Before::Absent) && taken.is_swept() => Before::CannotTell,
-            None => known,
+            None if matches!(self.known, Known::Store(_))
+                && matches!(said, Before::Absent)
+                && taken.is_swept() =>
+            {
+                Before::CannotTell
+            }
+            None => said.clone(),
         };
-        state.open(taken, before, previous)
+        let resolved = self.extras.any().then(|| {
+            let shown = taken.given_back.as_deref().map(|given_back| given_back.deltas.clone());
+            let facts = taken.facts.clone();
+            resolve_comparing(&before, shown.unwrap_or_default(), facts, compression, &self.extras)
+        });
+        Found { previous: said.into_object(), before, resolved }
+    }
+
+    /// Opens the lease of a key that was taken.
+    fn open_found(&self, state: &mut State<K, V>, taken: Taken<K, V>, found: Found<V>) -> Option<Held<K, V>> {
+        let Found { before, previous, resolved } = found;
+        let settle = |state: &mut State<K, V>, before: &_, (given_back, facts): Lists<V>| match resolved {
+            Some(resolved) => {
+                state.garbage.deltas.extend(given_back.into_iter().chain(facts));
+                resolved
+            }
+            None => state.settle(before, (given_back, facts)),
+        };
+        if !matches!(self.known, Known::Inside) {
+            return state.open(taken, before, previous, settle);
+        }
+        // The record may stand elsewhere by now.
+        let mut known = write(&self.records);
+        match catch_unwind(AssertUnwindSafe(|| state.known_of(taken.slot, &known).0)) {
+            Ok(record) => state.open_inside(taken, before, previous, settle, (record, &mut known)),
+            // The key's `Eq`.
+            Err(panic) => {
+                drop(known);
+                state.untake(taken, false);
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// What the user's store knows of a key.

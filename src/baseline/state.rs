@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use crate::builder::Known;
 use crate::clock::Clock;
-use crate::delta::{Compression, Object, RawDelta, append};
+use crate::delta::{Compression, DeltaList, Object, RawDelta, append};
+use crate::extras::{Extras, number, unnumbered};
 use crate::object::Key;
 use crate::owner::{note_ended, note_popped};
 use crate::queue::Discarded;
-use crate::resolve::{Before, known_after, resolve};
+use crate::resolve::{Before, Resolved, known_after, resolve};
 
 use super::entry::{Entry, GivenBack, Held, OpenLease, Origins, Taken};
 use super::lines::{Lines, Place};
@@ -37,11 +38,15 @@ impl Append {
     }
 }
 
+/// What a lease gave back, and the facts that came after it.
+pub(super) type Lists<V> = (DeltaList<Object<V>>, DeltaList<Object<V>>);
+
 /// The first key in line, leased.
 pub(super) enum Next<K, V> {
     Held(Held<K, V>),
-    /// The user's store must be asked what it knows of the key, outside the lock.
-    Ask(Taken<K, V>),
+    /// The user's store must be asked what it knows of the key, or objects be compared, outside the lock. With what the queue
+    /// knows of it itself.
+    Ask(Taken<K, V>, Option<Object<V>>),
 }
 
 pub(super) struct State<K, V> {
@@ -60,7 +65,11 @@ pub(super) struct State<K, V> {
     /// What was discarded, if that is what becomes of pending keys.
     pub(super) discarded: Option<Discarded>,
     pub(super) clock: Clock,
-    compression: Compression,
+    pub(super) compression: Compression,
+    /// Whether leases are opened outside the lock, see `extras.rs`.
+    with_extras: bool,
+    /// How many deltas have a number, if they get any.
+    numbered: Option<u64>,
     /// Keys with no other origins stand in the background line.
     background: Origins,
     /// Whom to wake, and what to drop, once the lock is released.
@@ -75,6 +84,7 @@ impl<K: Eq, V> State<K, V> {
         compression: Compression,
         background: Origins,
         measured: bool,
+        extras: &Extras<V>,
     ) -> Self {
         State {
             entries: Table::new(),
@@ -90,6 +100,8 @@ impl<K: Eq, V> State<K, V> {
             discarded: None,
             clock,
             compression,
+            with_extras: extras.any(),
+            numbered: extras.numbered.then_some(0),
             background,
             wakes: Wakes::default(),
             garbage: Garbage::default(),
@@ -195,11 +207,16 @@ impl<K: Eq, V> State<K, V> {
         loop {
             let slot = self.first_in_line()?;
             match known {
-                Known::Store(_) => return Some(Next::Ask(self.take(slot, thread))),
+                Known::Inside if self.with_extras => {
+                    let object = self.known_of(slot, &read(records)).1;
+                    return Some(Next::Ask(self.take(slot, thread), object));
+                }
+                Known::None if self.with_extras => return Some(Next::Ask(self.take(slot, thread), None)),
+                Known::Store(_) => return Some(Next::Ask(self.take(slot, thread), None)),
                 Known::None => {
                     let mut taken = self.take(slot, thread);
                     let before = taken.left.take().unwrap_or(Before::Absent);
-                    if let Some(held) = self.open(taken, before, None) {
+                    if let Some(held) = self.open(taken, before, None, Self::settle) {
                         return Some(Next::Held(held));
                     }
                 }
@@ -227,13 +244,32 @@ impl<K: Eq, V> State<K, V> {
         records: &RwLock<Records<K, V>>,
         thread: u32,
     ) -> Option<Held<K, V>> {
-        let hash = self.entries.hash(slot);
         let mut known = write(records);
-        let record = known.table.find(hash, &**self.entries.key(slot));
-        let object = record.and_then(|record| known.table.get(record).object.clone());
+        let (record, object) = self.known_of(slot, &known);
         let taken = self.take(slot, thread);
         let before = object.clone().map_or(Before::Absent, Before::Known);
-        let held = self.resolve(taken, before, object);
+        self.open_inside(taken, before, object, Self::settle, (record, &mut known))
+    }
+
+    /// Where the record of a key is, if it has one, and what is known of it. Runs its `Eq`. Good as long as the lock is held.
+    #[inline(always)]
+    pub(super) fn known_of(&self, slot: Slot, known: &Records<K, V>) -> (Option<Slot>, Option<Object<V>>) {
+        let record = known.table.find(self.entries.hash(slot), &**self.entries.key(slot));
+        (record, record.and_then(|record| known.table.get(record).object.clone()))
+    }
+
+    /// Opens the lease of a key that was taken, and makes what its facts came to known; none if that is nothing, and then it is over.
+    /// `settle` says what its deltas come to.
+    pub(super) fn open_inside(
+        &mut self,
+        taken: Taken<K, V>,
+        before: Before<Object<V>>,
+        previous: Option<Object<V>>,
+        settle: impl FnOnce(&mut Self, &Before<Object<V>>, Lists<V>) -> Resolved<Object<V>>,
+        (record, known): (Option<Slot>, &mut Records<K, V>),
+    ) -> Option<Held<K, V>> {
+        let hash = self.entries.hash(taken.slot);
+        let held = self.resolve(taken, before, previous, settle);
         if held.deltas.is_empty() {
             self.finish_void(held);
             return None;
@@ -353,8 +389,9 @@ impl<K: Eq, V> State<K, V> {
         taken: Taken<K, V>,
         before: Before<Object<V>>,
         previous: Option<Object<V>>,
+        settle: impl FnOnce(&mut Self, &Before<Object<V>>, Lists<V>) -> Resolved<Object<V>>,
     ) -> Option<Held<K, V>> {
-        let held = self.resolve(taken, before, previous);
+        let held = self.resolve(taken, before, previous, settle);
         if held.deltas.is_empty() {
             self.finish_void(held);
             return None;
@@ -362,11 +399,30 @@ impl<K: Eq, V> State<K, V> {
         Some(held)
     }
 
+    /// What deltas come to that are not compared.
+    pub(super) fn settle(
+        &mut self,
+        before: &Before<Object<V>>,
+        (given_back, facts): Lists<V>,
+    ) -> Resolved<Object<V>> {
+        resolve(before, given_back, facts, self.compression)
+    }
+
+    #[cold]
+    fn number(&mut self, deltas: &mut DeltaList<Object<V>>) {
+        if let Some(numbered) = &mut self.numbered {
+            let new = unnumbered(deltas) as u64;
+            number(deltas, *numbered + 1..);
+            *numbered += new;
+        }
+    }
+
     fn resolve(
         &mut self,
         taken: Taken<K, V>,
         before: Before<Object<V>>,
         previous: Option<Object<V>>,
+        settle: impl FnOnce(&mut Self, &Before<Object<V>>, Lists<V>) -> Resolved<Object<V>>,
     ) -> Held<K, V> {
         let (given_back, previous, attempts) = match taken.given_back {
             Some(given_back) => {
@@ -375,7 +431,10 @@ impl<K: Eq, V> State<K, V> {
             }
             None => (Default::default(), previous, 1),
         };
-        let resolved = resolve(&before, given_back, taken.facts, self.compression);
+        let mut resolved = settle(self, &before, (given_back, taken.facts));
+        if self.numbered.is_some() {
+            self.number(&mut resolved.deltas);
+        }
         self.merged += resolved.merged.len() as u64;
         self.garbage.deltas.extend(resolved.merged);
         // These may be the last handles of their objects.

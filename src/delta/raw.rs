@@ -1,10 +1,13 @@
 //! Deltas as the queues store them, and how they are merged.
 
+use std::num::NonZeroU64;
+
 use smallvec::SmallVec;
 
-use super::{Delta, Tombstone};
+use super::{Delta, DeltaInfo, Tombstone};
 use crate::object::{Body, Head, Shared};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use crate::sync::planted;
 
 /// How much of what is pending for one key may be merged.
 ///
@@ -90,13 +93,76 @@ impl RawKind {
 pub(crate) struct RawDelta<O> {
     pub(crate) kind: RawKind,
     pub(crate) object: Option<O>,
+    pub(crate) note: Note,
+}
+
+/// What else is known of a [`RawDelta`]. Fits beside its kind: a lease with more in it is moved by calls of the C library.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Note([u8; 7]);
+
+impl Note {
+    const ABSORBED: u8 = 1;
+    const UNCHANGED: u8 = 2;
+    /// Where the number begins. It wraps after 2^54, which no shard sees.
+    const NUMBER: u32 = 2;
+
+    #[inline(always)]
+    pub(crate) fn of_absorbed(absorbed: bool) -> Self {
+        let flags = if absorbed { Self::ABSORBED } else { 0 };
+        Note([flags, 0, 0, 0, 0, 0, 0])
+    }
+
     /// A deletion into which live deltas were merged: it is newer than any deletion before it.
-    pub(crate) absorbed: bool,
+    pub(crate) fn is_absorbed(self) -> bool {
+        self.0[0] & Self::ABSORBED != 0
+    }
+
+    pub(crate) fn set_absorbed(&mut self) {
+        self.0[0] |= Self::ABSORBED;
+    }
+
+    /// An item of a list that looks like the object before it, in a queue that compares them.
+    pub(crate) fn is_unchanged(self) -> bool {
+        self.0[0] & Self::UNCHANGED != 0
+    }
+
+    pub(crate) fn set_unchanged(&mut self, unchanged: bool) {
+        self.0[0] = self.0[0] & !Self::UNCHANGED | if unchanged { Self::UNCHANGED } else { 0 };
+    }
+
+    /// Given by the first lease that shows it, in a queue that numbers them; else 0.
+    pub(crate) fn number(self) -> u64 {
+        let [a, b, c, d, e, f, g] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, 0]) >> Self::NUMBER
+    }
+
+    /// Once.
+    pub(crate) fn set_number(&mut self, number: u64) {
+        let [a, b, c, d, e, f, g, _] = (number << Self::NUMBER).to_le_bytes();
+        self.0 = [a | self.0[0], b, c, d, e, f, g];
+    }
+}
+
+impl std::fmt::Debug for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (absorbed, unchanged, number) = (self.is_absorbed(), self.is_unchanged(), self.number());
+        f.debug_struct("Note")
+            .field("absorbed", &absorbed)
+            .field("unchanged", &unchanged)
+            .field("number", &number)
+            .finish()
+    }
 }
 
 impl<O> RawDelta<O> {
     pub(crate) fn new(kind: RawKind, object: Option<O>) -> Self {
-        RawDelta { kind, object, absorbed: false }
+        RawDelta { kind, object, note: Note::default() }
+    }
+
+    /// The same of a deletion into which live deltas were merged, or not.
+    #[inline(always)]
+    pub(crate) fn absorbing(kind: RawKind, object: Option<O>, absorbed: bool) -> Self {
+        RawDelta { kind, object, note: Note::of_absorbed(absorbed) }
     }
 
     fn is_open_sync(&self) -> bool {
@@ -116,6 +182,10 @@ impl<V> RawDelta<Object<V>> {
             (RawKind::Tombstone, object) => Delta::DeletedFinalStateUnknown(Tombstone { key, object }),
             (kind, _) => unreachable!("{kind:?} was not resolved before it was handed out"),
         }
+    }
+
+    pub(super) fn info(&self) -> DeltaInfo {
+        DeltaInfo { number: NonZeroU64::new(self.note.number()), unchanged: self.note.is_unchanged() }
     }
 }
 
@@ -143,13 +213,15 @@ pub(crate) fn append<O: Clone>(
         new.object = last.object.clone();
     }
     match (last.kind.is_deletion(), new.kind.is_deletion()) {
-        (true, true) if last.kind == RawKind::Deleted && !new.absorbed => merged.push(new),
+        (true, true) if last.kind == RawKind::Deleted && !new.note.is_absorbed() => merged.push(new),
         (true, true) => {
-            new.absorbed |= last.absorbed;
+            if last.note.is_absorbed() {
+                new.note.set_absorbed();
+            }
             merged.push(std::mem::replace(last, new));
         }
         (false, true) if compression == Compression::Latest => {
-            new.absorbed = true;
+            new.note.set_absorbed();
             merged.extend(list.drain(..));
             list.push(new);
         }
@@ -157,6 +229,8 @@ pub(crate) fn append<O: Clone>(
             if last.kind.rank() > new.kind.rank() {
                 new.kind = last.kind;
             }
+            let was_news = !last.note.is_unchanged() && !planted("what is merged with news is none");
+            new.note.set_unchanged(new.note.is_unchanged() && !was_news);
             merged.push(std::mem::replace(last, new));
         }
         _ => list.push(new),

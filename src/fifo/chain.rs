@@ -28,11 +28,11 @@ pub(super) struct Lone<V> {
 
 impl<V> Taken<V> {
     pub(super) fn into_delta(self) -> RawDelta<Object<V>> {
-        RawDelta { kind: self.fact.kind, object: self.object, absorbed: self.fact.absorbed }
+        RawDelta::absorbing(self.fact.kind, self.object, self.fact.absorbed)
     }
 
     pub(super) fn delta(&self) -> RawDelta<Object<V>> {
-        RawDelta { kind: self.fact.kind, object: self.object.clone(), absorbed: self.fact.absorbed }
+        RawDelta::absorbing(self.fact.kind, self.object.clone(), self.fact.absorbed)
     }
 }
 
@@ -68,7 +68,7 @@ impl Chain {
         let Some((kind, absorbed)) = plain else { return Err(self) };
         // SAFETY: E3: the caller owns the reference that `publish` left in the chain.
         let object = Some(unsafe { cell.adopt() });
-        Ok(Lone { delta: RawDelta { kind, object, absorbed }, index })
+        Ok(Lone { delta: RawDelta::absorbing(kind, object, absorbed), index })
     }
 
     /// What each of them says, and whether it comes with an object, newest first.
@@ -80,6 +80,21 @@ impl Chain {
             let has_object = fact.carrier.is_some() || unsafe { objects.lend(index) }.value().is_some();
             (fact, has_object)
         })
+    }
+
+    /// The facts as deltas, oldest first, with references of their own to the objects.
+    pub(super) fn copies<V>(&self, objects: &Objects<V>) -> DeltaList<Object<V>> {
+        let indices = std::iter::successors(self.newest, |index| objects.previous(*index));
+        let newest_first = indices.map(|index| {
+            let fact = Fact::read(objects.head(index));
+            // SAFETY: E3: the chain owns a reference to each of its facts, and a fact one to its carrier.
+            let cell = unsafe { objects.lend(fact.carrier.unwrap_or(index)) };
+            let object = cell.value().is_some().then(|| Object::clone(&cell));
+            RawDelta::absorbing(fact.kind, object, fact.absorbed)
+        });
+        let mut copies: DeltaList<_> = newest_first.collect();
+        copies.reverse();
+        copies
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 
 use crate::builder::Known;
 use crate::delta::{DeltaList, Object, RawKind};
-use crate::resolve::{Before, known_after, resolve, settle_first};
+use crate::resolve::{Before, Resolved, known_after, resolve, settle_first};
 use crate::slab::Index;
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause_point, planted};
@@ -66,20 +66,7 @@ where
         let (left, given_back) = entry.legacy(&mut taken.tenure, |legacy| {
             (legacy.left.take().map(|left| *left), legacy.given_back.is_some())
         });
-        let before = match left {
-            // What the last lease left is newer than what its consumer may have stored.
-            Some(left) => left,
-            // Appended because the store had the key. It has lost the object since: that is a deletion, of an object
-            // that nobody can show.
-            None if matches!(before, Before::Absent)
-                && matches!(self.known, Known::Store(_))
-                && !given_back
-                && is_swept(&shard.objects, &taken.facts) =>
-            {
-                Before::CannotTell
-            }
-            None => before,
-        };
+        let before = self.known_before(before, left, given_back, shard, &taken.facts);
         let (facts, newest, mut held) = self.held(taken);
         let came = self.resolve(shard, &mut held, facts, newest, &before, garbage);
         garbage.objects.extend(before.into_object());
@@ -89,6 +76,31 @@ where
             garbage.objects.extend(previous);
         }
         held
+    }
+
+    /// What was known before the facts, where the known objects are elsewhere, and `said` to be this.
+    pub(super) fn known_before(
+        &self,
+        said: Before<Object<V>>,
+        left: Option<Before<Object<V>>>,
+        given_back: bool,
+        shard: &Shard<K, V>,
+        facts: &Chain,
+    ) -> Before<Object<V>> {
+        match left {
+            // What the last lease left is newer than what its consumer may have stored.
+            Some(left) => left,
+            // Appended because the store had the key. It has lost the object since: that is a deletion, of an object
+            // that nobody can show.
+            None if matches!(said, Before::Absent)
+                && matches!(self.known, Known::Store(_))
+                && !given_back
+                && is_swept(&shard.objects, facts) =>
+            {
+                Before::CannotTell
+            }
+            None => said,
+        }
     }
 
     /// Joins what was given back with the facts. `newest`: what the word said of them.
@@ -128,6 +140,23 @@ where
         before: &Before<Object<V>>,
         garbage: &mut Garbage<V>,
     ) -> Came {
+        let (shown, facts, is_fresh) = self.take_all(held, facts);
+        let facts: DeltaList<_> = facts.into_iter().map(chain::Taken::into_delta).collect();
+        let resolved = match !shown.is_empty() && planted("what came back comes last") {
+            true => resolve(before, facts, shown, self.compression),
+            false => resolve(before, shown, facts, self.compression),
+        };
+        self.settle(held, resolved, newest, before, garbage);
+        Came { is_fresh, lone: None }
+    }
+
+    /// Takes what was given back, and all facts, with what they owe: what an earlier lease has shown, what none has, and whether that
+    /// is all.
+    pub(super) fn take_all(
+        &self,
+        held: &mut Held<K, V>,
+        facts: Chain,
+    ) -> (DeltaList<Object<V>>, Facts<V>, bool) {
         let shard = &self.core.shards[held.shard as usize];
         let entry = shard.entries.of_lease(&held.key, &held.tenure);
         let given_back = entry.legacy(&mut held.tenure, |legacy| legacy.given_back.take());
@@ -135,12 +164,20 @@ where
         for taken in facts.iter().filter(|taken| taken.fact.debt != 0) {
             held.debts.add(taken.fact.debt, 1);
         }
-        let facts: DeltaList<_> = facts.into_iter().map(chain::Taken::into_delta).collect();
-        let resolved = match !shown.is_empty() && planted("what came back comes last") {
-            true => resolve(before, facts, shown, self.compression),
-            false => resolve(before, shown, facts, self.compression),
-        };
+        (shown, facts, is_fresh)
+    }
+
+    /// The lease shows what its facts came to.
+    pub(super) fn settle(
+        &self,
+        held: &mut Held<K, V>,
+        resolved: Resolved<Object<V>>,
+        newest: Newest,
+        before: &Before<Object<V>>,
+        garbage: &mut Garbage<V>,
+    ) {
         if !resolved.merged.is_empty() {
+            let shard = &self.core.shards[held.shard as usize];
             // Relaxed: only the count matters.
             shard.merged.fetch_add(resolved.merged.len() as u64, Ordering::Relaxed);
             garbage.deltas.extend(resolved.merged);
@@ -155,12 +192,11 @@ where
         if Newest::of(exists) != newest {
             self.correct(held, Newest::of(exists));
         }
-        Came { is_fresh, lone: None }
     }
 
     /// A lease of what was taken, with nothing in it yet.
     #[inline(always)]
-    fn held(&self, taken: Taken<K>) -> (Chain, Newest, Held<K, V>) {
+    pub(super) fn held(&self, taken: Taken<K>) -> (Chain, Newest, Held<K, V>) {
         let Taken { at, key, tenure, since, facts, newest, background, waited } = taken;
         let held = Held {
             shard: at.shard as u32,
@@ -183,7 +219,7 @@ where
     /// The holder makes what its deltas come to known of its key, instead of `before`, which it gets if it is known no more. `lone`: where
     /// the object is, if there is but one fact.
     #[inline(always)]
-    fn install(
+    pub(super) fn install(
         &self,
         (shard, at): (&Shard<K, V>, At),
         entry: Entry<'_, V>,

@@ -117,10 +117,10 @@ pub(super) struct Popping<'q, K: Hash + Eq, V, S> {
     queue: &'q DeltaFifo<K, V, S>,
     /// Out of the line and not yet leased, the first one last.
     handles: Vec<Handle>,
-    /// While the user's store is asked.
-    taken: Option<Taken<K>>,
+    /// While the user's store is asked, or objects are compared.
+    pub(super) taken: Option<Taken<K>>,
     batch: Batch<K, V>,
-    garbage: Garbage<V>,
+    pub(super) garbage: Garbage<V>,
 }
 
 impl<K: Hash + Eq, V, S> Drop for Popping<'_, K, V, S> {
@@ -228,6 +228,7 @@ where
                 continue;
             };
             let held = match self.known {
+                _ if self.with_extras => self.open_with_extras(taken, popping, pin),
                 Known::Inside => self.open_inside(taken, &mut popping.garbage),
                 Known::None => self.open_elsewhere(taken, Before::Absent, &mut popping.garbage),
                 Known::Store(_) => {

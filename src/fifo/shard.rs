@@ -42,6 +42,8 @@ pub(super) struct Shard<K, V> {
     pub(super) came: CachePadded<Came>,
     pub(super) gone: CachePadded<Gone>,
     pub(super) merged: AtomicU64,
+    /// How many deltas have a number, in a queue that numbers them.
+    pub(super) numbered: AtomicU64,
     /// Entries with an object.
     pub(super) objects_known: AtomicUsize,
     /// Idle entries that are kept for the sake of an open replace (E9).
@@ -93,6 +95,7 @@ impl<K, V> Shard<K, V> {
             came: CachePadded::new(Came { keys: AtomicU64::new(0) }),
             gone: CachePadded::new(Gone { taken: AtomicU64::new(0), ended: AtomicU64::new(0) }),
             merged: AtomicU64::new(0),
+            numbered: AtomicU64::new(0),
             objects_known: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             table: Table::new(),

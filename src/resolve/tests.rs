@@ -128,3 +128,93 @@ fn the_newest_delta_says_what_is_known() {
         assert_eq!(known_after(&resolved.deltas).copied(), expected);
     }
 }
+
+/// Objects are the same thing by their second bit.
+struct BySecondBit;
+
+impl Compare<u32> for BySecondBit {
+    fn is_other(&self, old: &u32, new: &u32) -> bool {
+        (old ^ new) & 2 != 0
+    }
+
+    fn is_unchanged(&self, old: &u32, new: &u32) -> bool {
+        assert!(!self.is_other(old, new), "they are different things");
+        true
+    }
+}
+
+/// Everything is the same thing, and news.
+struct Alike;
+
+impl Compare<u32> for Alike {
+    fn is_other(&self, _: &u32, _: &u32) -> bool {
+        false
+    }
+
+    fn is_unchanged(&self, _: &u32, _: &u32) -> bool {
+        false
+    }
+}
+
+/// What is deleted is what was there, and nothing becomes another thing without a deletion.
+fn is_legal(before: &Before<u32>, list: &DeltaList<u32>) -> bool {
+    let mut live = before.object().copied();
+    list.iter().all(|delta| {
+        let same = live.zip(delta.object).is_none_or(|(old, new)| !BySecondBit.is_other(&old, &new));
+        live = delta.object.filter(|_| !delta.kind.is_deletion());
+        same
+    })
+}
+
+#[test]
+fn no_identity_goes_without_a_deletion() {
+    for sequence in sequences(4) {
+        if sequence.iter().skip(1).any(|fact| fact.kind == RawKind::Sync && fact.object.is_none()) {
+            continue;
+        }
+        for before in &BEFORE {
+            for compression in [Compression::Deletions, Compression::Latest] {
+                let list = |facts: &[RawDelta<u32>]| facts.iter().cloned().collect::<DeltaList<u32>>();
+                let comparing = |given_back, facts: &[RawDelta<u32>]| {
+                    resolve_comparing(before, given_back, list(facts), compression, &BySecondBit).deltas
+                };
+                let plain = resolve(before, DeltaList::new(), sequence.clone(), compression).deltas;
+                let alike = resolve_comparing(before, DeltaList::new(), list(&sequence), compression, &Alike);
+                assert_eq!(seen(&alike.deltas), seen(&plain), "{before:?} {sequence:?}");
+                for at in 1..=sequence.len() {
+                    let (old, new) = sequence.split_at(at);
+                    let leased = comparing(DeltaList::new(), old);
+                    let given_back = if leased.is_empty() { continue } else { leased };
+                    let deltas = comparing(given_back, new);
+                    assert!(is_legal(before, &deltas), "{before:?} {old:?} {new:?}: {deltas:?}");
+                    assert_eq!(known_after(&deltas), known_after(&plain), "{before:?} {old:?} {new:?}");
+                    // However the facts were merged on their way.
+                    let merged = comparing(DeltaList::new(), &append_all(&sequence, compression));
+                    let whole = comparing(DeltaList::new(), &sequence);
+                    assert_eq!(seen(&merged), seen(&whole), "{before:?} {sequence:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_merged_with_news_is_news() {
+    for sequence in sequences(3) {
+        let before = Before::Known(100);
+        for at in 1..sequence.len() {
+            let (old, new) = sequence.split_at(at);
+            let [old, new] = [old, new].map(|facts| facts.iter().cloned().collect::<DeltaList<u32>>());
+            let compression = Compression::Latest;
+            let resolve =
+                |given_back, facts| resolve_comparing(&before, given_back, facts, compression, &BySecondBit);
+            let leased = resolve(DeltaList::new(), old).deltas;
+            let was_news = leased.last().is_some_and(|last| !last.note.is_unchanged());
+            let deltas = resolve(leased, new).deltas;
+            let is_item = |delta: &RawDelta<u32>| matches!(delta.kind, RawKind::Replaced | RawKind::Sync);
+            for delta in deltas.iter().filter(|delta| delta.note.is_unchanged()) {
+                assert!(is_item(delta) && !was_news, "{sequence:?} at {at}: {delta:?}");
+            }
+        }
+    }
+}

@@ -37,6 +37,9 @@ pub(crate) struct Config {
     pub(crate) background_resync: bool,
     pub(crate) background_initial: bool,
     pub(crate) on_abandon: OnAbandon,
+    /// Objects have identities, see [`identity`].
+    pub(crate) identity: bool,
+    pub(crate) numbered: bool,
 }
 
 pub(crate) type Store = Arc<Mutex<BTreeMap<u8, u32>>>;
@@ -51,6 +54,11 @@ pub(crate) fn in_scope(scope: usize, key: u8) -> bool {
 /// What the transform makes of an object; seen twice it would show.
 pub(crate) fn transformed(value: u32) -> u32 {
     value + 1_000_000
+}
+
+/// Several objects in a row are the same thing, and some later ones once more.
+pub(crate) fn identity(value: u32) -> u32 {
+    value / 10 % 7 / 3
 }
 
 /// The policy of `requeue_with_backoff`: every other attempt comes back at once.
@@ -68,6 +76,8 @@ impl Default for Config {
             background_resync: false,
             background_initial: false,
             on_abandon: OnAbandon::Requeue,
+            identity: false,
+            numbered: false,
         }
     }
 }
@@ -115,6 +125,12 @@ impl Config {
             for (number, name) in SCOPES.into_iter().enumerate() {
                 builder = builder.scope(name, move |key| in_scope(number, *key));
             }
+        }
+        if self.identity {
+            builder = builder.identity(|value| identity(*value));
+        }
+        if self.numbered {
+            builder = builder.numbered();
         }
         if self.scopes == Scopes::Disjoint {
             builder = builder.disjoint_scopes();

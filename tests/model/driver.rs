@@ -273,6 +273,29 @@ impl<'q, Q: DeltaQueue<Key = u8, Value = u32, Hasher = ahash::RandomState> + 'st
         let newest = lease.deltas().newest();
         assert_eq!(newest.object(), deltas.last().unwrap().1.as_ref());
         assert_eq!(lease.deltas().len(), deltas.len());
+        self.uncertain |= self.config.identity && attempts > 1;
+        self.check_numbers(lease);
+    }
+
+    /// What was seen has the number that it had, and is what it was; what was not has a higher one.
+    fn check_numbers(&mut self, lease: &Lease<'_, Q>) {
+        let numbers: Vec<Option<u64>> = lease.deltas().infos().map(|info| info.number()).collect();
+        if !self.config.numbered {
+            return assert!(numbers.iter().all(Option::is_none), "{numbers:?}");
+        }
+        assert!(numbers.is_sorted_by(|older, newer| older < newer), "{numbers:?}");
+        let seen = self.numbers.entry(*lease.key()).or_default();
+        let newest = seen.keys().next_back().copied().unwrap_or(0);
+        for (number, fact) in numbers.into_iter().flatten().zip(facts(lease)) {
+            match seen.get(&number) {
+                Some(before) => {
+                    assert_eq!(*before, fact, "number {number}");
+                    assert!(lease.attempts() > 1, "number {number} comes again after it was processed");
+                }
+                None => assert!(number > newest, "number {number} comes after {newest}"),
+            }
+            seen.insert(number, fact);
+        }
     }
 
     fn check_empty(&self, mut error: TryPopError) {

@@ -8,8 +8,14 @@ impl Model {
         self.check_turn(key);
         let entry = self.key(key);
         assert!(entry.lease.is_none(), "key {key} is in two leases");
-        let pending = entry.pending.take().expect("the key is pending");
+        let mut pending = entry.pending.take().expect("the key is pending");
         let known = entry.known;
+        if self.config.identity {
+            let (shown, facts) =
+                (std::mem::take(&mut pending.shown), std::mem::take(&mut pending.since_shown));
+            pending.deltas = self.identify(known, shown, facts);
+        }
+        let entry = self.key(key);
         let newest = pending.deltas.last().unwrap();
         entry.known = newest.1.filter(|_| !newest.0.is_deletion());
         let idle_previous = if self.config.known == Known::None { None } else { known };
@@ -104,7 +110,8 @@ impl Model {
             None => {
                 let none = self.config.known == Known::None;
                 let entry = self.key(key);
-                if none {
+                // What it has left comes before what is pending.
+                if none && entry.pending.is_none() {
                     entry.known = None;
                 }
                 if let Some(pending) = &mut entry.pending {
@@ -131,7 +138,10 @@ impl Model {
             Ending::AfterZero if newer.is_none() => Place::Line { earliest: at, latest: u64::MAX },
             _ => Place::Line { earliest: at, latest: at },
         };
+        let since_shown = newer.as_ref().map(|newer| newer.since_shown.clone()).unwrap_or_default();
         let mut pending = Pending {
+            shown: if self.config.identity { lease.deltas.clone() } else { Vec::new() },
+            since_shown,
             deltas: lease.deltas,
             unmerged: Vec::new(),
             place,

@@ -32,6 +32,9 @@ struct Pending {
     deltas: Vec<Fact>,
     /// The same before anything was merged, while they may still come after deltas that are given back.
     unmerged: Vec<Fact>,
+    /// What was given back, and what came after it, in a queue that compares identities: they are joined when they are handed out.
+    shown: Vec<Fact>,
+    since_shown: Vec<Fact>,
     place: Place,
     attempts: u32,
     /// Of deltas that were given back.
@@ -200,6 +203,8 @@ impl Model {
         let fresh = Pending {
             deltas: Vec::new(),
             unmerged: Vec::new(),
+            shown: Vec::new(),
+            since_shown: Vec::new(),
             place: Place::Dirty,
             attempts: 0,
             previous: None,
@@ -210,6 +215,9 @@ impl Model {
         };
         let mut pending = self.key(key).pending.take().unwrap_or(fresh);
         pending.unmerged.push(fact);
+        if self.config.identity {
+            pending.since_shown.push(fact);
+        }
         self.merge(&mut pending.deltas, fact);
         let moves = pending.background && !background;
         pending.background &= background;
@@ -396,6 +404,8 @@ impl Model {
     }
 }
 
+#[path = "identities.rs"]
+mod identities;
 #[path = "lease.rs"]
 mod lease;
 #[path = "steps.rs"]

@@ -32,7 +32,7 @@ fn appended(sequence: &[RawDelta<u32>], compression: Compression) -> (Vec<RawDel
         append(&mut list, delta.clone(), compression, &mut merged);
     }
     // Whether live deltas went into a deletion is not seen by anybody.
-    (list.into_iter().map(|delta| RawDelta { absorbed: false, ..delta }).collect(), merged.len())
+    (list.into_iter().map(|delta| RawDelta { note: Note::default(), ..delta }).collect(), merged.len())
 }
 
 /// Of deletions that follow each other the first real one stays, else the last tombstone.
