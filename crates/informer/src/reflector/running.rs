@@ -74,7 +74,7 @@ impl<L: ListWatch> Running<L> {
     pub(super) async fn run(mut self) -> Result<std::convert::Infallible, ReflectorError> {
         loop {
             let Listed { mut version, mut watch } = self.list().await?;
-            let mut all_items = 0;
+            let listed = Instant::now();
             // Until the version is gone.
             loop {
                 let (started, mut items) = (Instant::now(), 0);
@@ -82,12 +82,11 @@ impl<L: ListWatch> Running<L> {
                 let ended = self.watch(watch.take(), &mut version, &mut items).await?;
                 let is_short = matches!(ended, Ended::Closed) && items == 0 && started.elapsed() < SHORT;
                 self.metrics.watched(items, started.elapsed(), is_short);
-                all_items += items;
                 match ended {
                     Ended::Failed(error @ (SourceError::Gone(_) | SourceError::Expired(_))) => {
                         tracing::info!(name = self.reflector.name(), %version, %error, "list again");
-                        // A source whose lists can never be watched from must not be asked for them without end.
-                        if all_items == 0 && started.elapsed() < SHORT {
+                        // A source whose lists cannot be watched from for long must not be asked for them without end.
+                        if listed.elapsed() < SHORT {
                             sleep(self.retry.delay(None)).await;
                         }
                         break;
@@ -112,9 +111,10 @@ impl<L: ListWatch> Running<L> {
                 Err(ListFailure::Closed) => return Err(Closed),
                 Err(ListFailure::Source(error)) => {
                     tracing::warn!(name = self.reflector.name(), %error, "list failed");
-                    // The next one that takes too long for its tokens would fail as well.
-                    in_pages = !matches!(error, SourceError::Expired(_));
-                    if in_pages {
+                    // The next one that takes too long for its tokens would fail as well: at once in one, the first time.
+                    let was_in_pages =
+                        std::mem::replace(&mut in_pages, !matches!(error, SourceError::Expired(_)));
+                    if in_pages || !was_in_pages {
                         sleep(self.retry.delay(error.retry_after())).await;
                     }
                 }

@@ -11,6 +11,8 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
+pub(crate) mod scripted;
+
 /// An object: which number it carries, and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object {

@@ -1,0 +1,92 @@
+//! Sources that misbehave, and what a reflector makes of them.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::scripted::{Event, Scripted, events, object};
+use common::{Memory, Object};
+use delta_fifo::{Builder, DeltaQueue, KnownView};
+use delta_fifo_informer::{Page, Reflector, ReflectorBuilder, RetryPolicy, SourceError, SourceQueue};
+use futures_util::stream::{self, StreamExt};
+use tokio::task::JoinHandle;
+
+type Queue = SourceQueue<Memory>;
+
+/// A reflector of that source that runs, and somebody who takes all that it brings; all that is taken is written down.
+struct Taking {
+    queue: Arc<Queue>,
+    taken: Arc<std::sync::Mutex<Vec<String>>>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn take(queue: Queue, reflector: ReflectorBuilder<Scripted>) -> Taking {
+    let queue = Arc::new(queue);
+    let reflector = reflector.build(Arc::clone(&queue));
+    let taken: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let consumer = tokio::spawn({
+        let (queue, taken) = (Arc::clone(&queue), Arc::clone(&taken));
+        async move {
+            while let Ok(lease) = queue.pop_async_owned().await {
+                for delta in lease.deltas().iter() {
+                    let number = delta.object().map_or(0, |object| object.number);
+                    taken.lock().unwrap().push(format!("{:?} {} {number}", delta.kind(), lease.key()));
+                }
+                lease.done();
+            }
+        }
+    });
+    let reflector = tokio::spawn(async move { _ = reflector.run().await });
+    Taking { queue, taken, tasks: [consumer, reflector] }
+}
+
+impl Taking {
+    fn log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.taken.lock().unwrap())
+    }
+
+    fn known(&self) -> Vec<(String, u64)> {
+        let mut known: Vec<_> =
+            self.queue.known().iter().map(|known| (known.key().clone(), known.object().number)).collect();
+        known.sort_unstable();
+        known
+    }
+}
+
+fn minute() -> tokio::time::Sleep {
+    tokio::time::sleep(Duration::from_secs(60))
+}
+
+fn gone<T>() -> Result<T, SourceError> {
+    Err(SourceError::Gone("as it was told to".into()))
+}
+
+fn added(name: &str, number: u64) -> Event {
+    Event::Added(name.to_owned(), object(name, number), number.to_string().into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_always_expire_are_not_asked_for_without_end() {
+    let source = Scripted { list: |_| Err(SourceError::Expired("too slow".into())), ..Scripted::default() };
+    let asked = Arc::clone(&source.asked);
+    let _taking = take(Builder::new().build(), Reflector::builder(source));
+    minute().await;
+    assert!((4..16).contains(&asked.lists()), "{} lists in a minute", asked.lists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_gone_after_an_event_do_not_make_it_list_without_end() {
+    let watch = |_| Ok(stream::iter([Ok(added("a", 2)), gone()]).boxed());
+    let source = Scripted { watch, ..Scripted::default() };
+    let asked = Arc::clone(&source.asked);
+    let _taking = take(Builder::new().build(), Reflector::builder(source));
+    minute().await;
+    assert!((3..10).contains(&asked.lists()), "{} lists in a minute", asked.lists());
+}
