@@ -90,3 +90,21 @@ async fn watches_that_are_gone_after_an_event_do_not_make_it_list_without_end() 
     minute().await;
     assert!((3..10).contains(&asked.lists()), "{} lists in a minute", asked.lists());
 }
+
+/// The last object of a deletion is one more that a transform can reject; the object is gone all the same.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_object_is_rejected_is_one_all_the_same() {
+    let source = Scripted {
+        watch: |_| {
+            let deleted = Event::Deleted("a".into(), object("a", 13), "3".into());
+            Ok(events([added("a", 1), added("b", 2), deleted]))
+        },
+        ..Scripted::default()
+    };
+    let rejects = |object: &mut Arc<Object>| {
+        if object.number == 13 { Err("no such number".into()) } else { Ok(()) }
+    };
+    let taking = take(Builder::new().transform(rejects).build(), Reflector::builder(source));
+    minute().await;
+    assert_eq!(taking.known(), [("b".to_owned(), 2)]);
+}

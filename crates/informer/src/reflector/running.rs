@@ -255,7 +255,8 @@ fn read<L: ListWatch>(events: Events<L>, version: &mut ResourceVersion) -> (Chan
 }
 
 impl<L: ListWatch> Running<L> {
-    /// An object that the transform rejects is left out: the others must not wait for it.
+    /// An object that the transform rejects is left out: the others must not wait for it. If it is the last of a deletion, the deletion
+    /// stays.
     fn append(&self, mut changes: Changes<L>) -> Result<(), Closed> {
         while !changes.is_empty() {
             match self.reflector.queue.change_all(std::mem::take(&mut changes)) {
@@ -264,7 +265,9 @@ impl<L: ListWatch> Running<L> {
                 Err(error) => {
                     tracing::error!(%error, "an object is left out");
                     changes = error.rest;
-                    changes.remove(error.index);
+                    if let Change::Delete(key, _) = changes.remove(error.index) {
+                        changes.insert(error.index, Change::DeleteKey(key));
+                    }
                 }
             }
         }
