@@ -29,8 +29,9 @@ pub trait ListWatch: Send + Sync + 'static {
     /// What has changed since that version, and what does from now on.
     fn watch(&self, from: ResourceVersion) -> impl Future<Output = Result<Self::Watch, SourceError>> + Send;
 
-    /// A list as a stream: all objects as additions, then [`WatchEvent::InitialEnd`], then changes. None where the source cannot: then
-    /// it is listed in pages.
+    /// A list as a stream: all objects as additions, then [`WatchEvent::InitialEnd`], then changes. What happens before that end may stand
+    /// before it as well, also deletions: a cache that is not new enough yet sends what it has, and catches up. None where the source
+    /// cannot: then it is listed in pages.
     fn watch_list(&self) -> impl Future<Output = Result<Option<Self::Watch>, SourceError>> + Send {
         std::future::ready(Ok(None))
     }

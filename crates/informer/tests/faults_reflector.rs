@@ -108,3 +108,35 @@ async fn a_deletion_whose_object_is_rejected_is_one_all_the_same() {
     minute().await;
     assert_eq!(taking.known(), [("b".to_owned(), 2)]);
 }
+
+/// Kubernetes sends what its cache has, and then what happens until that is as new as it must be.
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_may_take_back_what_it_told() {
+    let source = Scripted {
+        list: |_| Ok(Page { items: vec![("old".into(), object("old", 1))], next: None, version: "1".into() }),
+        watch: |_| gone(),
+        watch_list: |lists| {
+            let deleted = |name: &str, number| Event::Deleted(name.into(), object(name, number), "7".into());
+            let all = [
+                added("a", 2),
+                added("b", 3),
+                added("c", 4),
+                deleted("a", 5),
+                deleted("b", 6),
+                deleted("never-there", 6),
+                added("b", 7),
+                added("never-there", 7),
+                Event::InitialEnd("8".into()),
+            ];
+            Ok((lists > 0).then(|| events(all)))
+        },
+        ..Scripted::default()
+    };
+    let asked = Arc::clone(&source.asked);
+    let taking = take(Builder::new().build(), Reflector::builder(source));
+    minute().await;
+    let there = [("b", 7), ("c", 4), ("never-there", 7)].map(|(key, number)| (key.to_owned(), number));
+    assert_eq!(taking.known(), there, "{:?}", taking.log());
+    assert_eq!(asked.lists(), 1, "it was not discarded");
+    assert!(taking.queue.has_synced());
+}

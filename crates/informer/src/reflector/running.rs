@@ -1,5 +1,6 @@
 //! A reflector at work.
 
+use std::collections::HashSet;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,6 +167,8 @@ impl<L: ListWatch> Running<L> {
         items: &mut usize,
     ) -> Result<Listed<L::Watch>, ListFailure> {
         let replace = self.begin()?;
+        // A change is newer than the list: who was deleted by one, only another can bring back.
+        let mut taken_back = HashSet::new();
         while let Some(event) = watch.next().await {
             match event? {
                 WatchEvent::Added(key, object, _)
@@ -173,14 +176,20 @@ impl<L: ListWatch> Running<L> {
                 | WatchEvent::Modified(key, object, _) => {
                     *items += 1;
                     self.metrics.added(1);
-                    upsert::<L>(&replace, key, object)?;
+                    if taken_back.contains(&key) {
+                        self.append(vec![Change::Apply(key, Arc::new(object))])?;
+                    } else {
+                        upsert::<L>(&replace, key, object)?;
+                    }
                 }
                 WatchEvent::InitialEnd(version) => {
                     commit::<L>(replace)?;
                     return Ok(Listed { version, watch: Some(watch) });
                 }
-                WatchEvent::Deleted(..) => {
-                    return Err(SourceError::transient("a deletion among the initial events").into());
+                WatchEvent::Deleted(key, object, _) => {
+                    self.metrics.added(1);
+                    taken_back.insert(key.clone());
+                    self.append(vec![Change::Delete(key, Arc::new(object))])?;
                 }
                 WatchEvent::Bookmark(_) => {}
             }
