@@ -5,6 +5,9 @@ use std::sync::Arc;
 use delta_fifo::{Delta, Deltas};
 
 /// What has happened to an object, as a handler sees it.
+///
+/// If the queue is built with [`Builder::unchanged`](delta_fifo::Builder::unchanged), items of another list that show nothing new are left
+/// out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notification<V> {
     /// An object that was not there before.
@@ -65,14 +68,18 @@ pub(crate) fn left_by<'d, K, V>(deltas: Deltas<'d, K, Arc<V>>) -> Option<&'d Arc
 }
 
 /// What the deltas of a lease come to for a handler that knows the object `before` them. Deltas without an object, of which nobody ever
-/// saw one, say nothing.
+/// saw one, say nothing, nor do items of a list that show nothing new ([`Builder::unchanged`](delta_fifo::Builder::unchanged)).
 pub(crate) fn notifications<K, V>(
     mut before: Option<Arc<V>>,
     deltas: Deltas<'_, K, Arc<V>>,
     is_initial: bool,
 ) -> Vec<Notification<V>> {
     let mut all = Vec::with_capacity(deltas.len());
-    for delta in deltas.iter() {
+    for (delta, info) in deltas.iter().zip(deltas.infos()) {
+        if info.is_unchanged() {
+            before = delta.object().cloned();
+            continue;
+        }
         let notification = match delta {
             Delta::Added(new) | Delta::Updated(new) | Delta::Replaced(new) | Delta::Sync(new) => {
                 let object = Arc::clone(new);

@@ -257,6 +257,32 @@ async fn keys_side_by_side_and_each_in_order() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_list_shows_once_more_is_left_out_on_request() {
+    let source = Memory::default();
+    (0..3).for_each(|number| _ = source.put(&format!("key-{number}"), number));
+    let queue: Arc<SourceQueue<Memory>> =
+        Arc::new(Builder::new().unchanged(|old: &Arc<Object>, new| old.version == new.version).build());
+    let reflector = Reflector::builder(source.clone()).build(Arc::clone(&queue));
+    let teller = Teller::default();
+    let controller = Controller::new(reflector, teller.clone());
+    let counts = controller.counts();
+    let controller = tokio::spawn(async { _ = controller.run(std::future::pending()).await });
+    let running = Running { source: source.clone(), teller, queue, counts, stop: None, controller };
+    running.settle().await;
+    assert_eq!(running.log().len(), 3);
+    source.disconnect();
+    source.put("key-1", 7);
+    source.compact();
+    running.settle().await;
+    assert_eq!(running.log(), ["key-1 1 to 7"]);
+    assert_eq!(source.asked().0, 2, "it was listed again");
+    source.put("key-0", 8);
+    running.settle().await;
+    assert_eq!(running.log(), ["key-0 0 to 8"]);
+    running.controller.abort();
+}
+
 /// Three writers, a consumer and a resync at work at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn only_legal_histories_are_seen() {
