@@ -20,6 +20,10 @@ impl Measure {
         Measure { is_on, in_line: 0, most: 0 }
     }
 
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// None where it is not measured.
     pub(super) fn now(&self, clock: &Clock) -> Option<Instant> {
         self.is_on.then(|| clock.now())
@@ -27,6 +31,9 @@ impl Measure {
 
     /// Before an entry goes in line, unless it stands in the other one.
     pub(super) fn enter<V>(&mut self, entry: &mut Entry<V>, clock: &Clock) {
+        if !self.is_on {
+            return;
+        }
         let due = match entry.place {
             Place::Nowhere => None,
             Place::Delayed(until, _) => Some(until),
@@ -41,6 +48,9 @@ impl Measure {
 
     /// An entry is taken out of its line. How long it has waited, where that is measured.
     pub(super) fn leave<V>(&mut self, entry: &mut Entry<V>, clock: &Clock) -> Option<Duration> {
+        if !self.is_on {
+            return None;
+        }
         self.in_line -= 1;
         entry.waits.take().map(|since| clock.now().saturating_duration_since(since))
     }

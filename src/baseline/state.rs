@@ -145,7 +145,7 @@ impl<K: Eq, V> State<K, V> {
     pub(super) fn append(&mut self, slot: Slot, fact: RawDelta<Object<V>>, how: Append) {
         let entry = self.entries.get_mut(slot);
         let was_pending = entry.is_pending();
-        if !was_pending || matches!(entry.place, Place::Delayed(..)) {
+        if self.measure.is_on() && (!was_pending || matches!(entry.place, Place::Delayed(..))) {
             entry.waits = self.measure.now(&self.clock);
         }
         let before = self.garbage.deltas.len();

@@ -46,21 +46,39 @@ where
 {
     #[inline]
     pub(super) fn end_one(&self, held: Held<K, V>, ending: Ending) {
+        if self.on_slow.is_some() {
+            return self.end_timed(held, ending);
+        }
+        self.end_and_then(held, ending, || ());
+    }
+
+    /// The same where somebody asks how long it was held.
+    #[cold]
+    #[inline(never)]
+    fn end_timed(&self, held: Held<K, V>, ending: Ending) {
+        let slow = self.time(&held);
+        self.end_and_then(held, ending, || {
+            if let Some(slow) = slow {
+                self.tell_slow(slow);
+            }
+        });
+    }
+
+    /// `then` runs when the lease has ended, before anything is dropped that may panic.
+    #[inline(always)]
+    fn end_and_then(&self, held: Held<K, V>, ending: Ending, then: impl FnOnce()) {
         let how = match ending {
             Ending::By(Outcome::Done) => How::Finish,
             ending => self.decide(ending, held.attempts),
         };
         owner::note_ended(held.thread);
         let shard = self.shard_of_lease(&held);
-        let slow = if self.on_slow.is_some() { self.time(&held) } else { None };
         let rest = match how {
             How::Finish => self.finish(held),
             How::GiveUp => self.finish_given_up(held),
             How::GiveBack(until) => self.give_back(held, until, &epoch::pin()),
         };
-        if let Some(slow) = slow {
-            self.tell_slow(slow);
-        }
+        then();
         drop(rest);
         shard.tidy();
         self.core.sweep_if_due();
@@ -104,8 +122,6 @@ where
     }
 
     /// What is to be told of a lease that was held for long. Its key is shared, since a lease that has ended lends it no more.
-    #[cold]
-    #[inline(never)]
     fn time(&self, held: &Held<K, V>) -> Option<Slow<K>> {
         let nanos = self.delays.stamp(self.clock.now()).saturating_sub(held.began);
         let time = Duration::from_nanos(nanos);
@@ -113,8 +129,6 @@ where
         is_slow.then(|| (held.key.clone(), self.pending_len_now(), time))
     }
 
-    #[cold]
-    #[inline(never)]
     fn tell_slow(&self, (key, depth, time): Slow<K>) {
         if let Some(on_slow) = &self.on_slow {
             on_slow.tell(&key, depth, time);
@@ -228,8 +242,8 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         // One that comes to rest is not touched any more; any other is, and must not be recycled meanwhile (E6).
         if next.state() != State::Idle || is_asked {
             pin.guard();
+            self.date(entry, word, next);
         }
-        self.date(entry, word, next);
         if let Err(tenure) = entry.end(tenure, word, next) {
             if is_asked {
                 // Relaxed: as above.
@@ -238,7 +252,6 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             return Err(tenure);
         }
         pause_point("finish: ended");
-        self.moved(word, next);
         if next.state() == State::Retired {
             of.retire_entry(index, pin.guard());
         } else if is_asked {
@@ -246,7 +259,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         }
         self.ended(shard);
         pause_point("finish: counted");
-        Ok((next.state() == State::Linking).then(|| ToLink::new(shard, index, next)))
+        Ok((next.state() == State::Linking).then(|| {
+            self.moved(word, next);
+            ToLink::new(shard, index, next)
+        }))
     }
 
     /// Ends a lease whose deltas come back: at `until`, or at once.

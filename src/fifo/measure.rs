@@ -84,6 +84,11 @@ impl Measure {
 }
 
 impl<K, V, S> DeltaFifo<K, V, S> {
+    #[inline(always)]
+    pub(super) fn is_measured(&self) -> bool {
+        self.measure.is_some()
+    }
+
     /// Before an exchange of the word from `word` to `next` (M1).
     #[inline(always)]
     pub(super) fn date(&self, entry: Entry<'_, V>, word: Word, next: Word) {

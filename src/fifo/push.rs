@@ -250,6 +250,37 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         word: Word,
         push: &mut Push<'_, K, V>,
         counted: &mut Counted<'_>,
+        what: (&Fact, Option<Index>),
+    ) -> Option<Step> {
+        if self.is_measured() {
+            return self.put_measured(shard, entry, word, push, counted, what);
+        }
+        self.put_fact::<false>(shard, entry, word, push, counted, what)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_measured(
+        &self,
+        shard: &Shard<K, V>,
+        entry: Entry<'_, V>,
+        word: Word,
+        push: &mut Push<'_, K, V>,
+        counted: &mut Counted<'_>,
+        what: (&Fact, Option<Index>),
+    ) -> Option<Step> {
+        self.put_fact::<true>(shard, entry, word, push, counted, what)
+    }
+
+    /// `MEASURED`: the key is dated and counted. It is asked once.
+    #[inline(always)]
+    fn put_fact<const MEASURED: bool>(
+        &self,
+        shard: &Shard<K, V>,
+        entry: Entry<'_, V>,
+        word: Word,
+        push: &mut Push<'_, K, V>,
+        counted: &mut Counted<'_>,
         (fact, below): (&Fact, Option<Index>),
     ) -> Option<Step> {
         let cell = push.cell();
@@ -264,7 +295,7 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
         // Relaxed: written before the word came to Delayed, and not changed as long as it is. Otherwise its line is left alone.
         let due = (then == Then::Undelay).then(|| entry.cold().note.load(Ordering::Relaxed));
         let undated = planted("a key is dated late");
-        if !undated {
+        if MEASURED && !undated {
             self.date(entry, word, next);
         }
         pause_point("push: before the exchange");
@@ -272,8 +303,10 @@ impl<K: Hash + Eq, V, S> DeltaFifo<K, V, S> {
             return None;
         }
         pause_point("push: appended");
-        self.moved(word, next);
-        if undated {
+        if MEASURED {
+            self.moved(word, next);
+        }
+        if MEASURED && undated {
             self.date(entry, word, next);
         }
         if late {
