@@ -92,7 +92,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     ///   that nobody saw. The one that the source deleted has come and gone in between; nobody was told that it was
     ///   there, so nobody is told that it is gone. If the object before is deleted already, nothing is said.
     /// - What a source said of a key that nobody has been handed may be merged
-    ///   ([`Compression::Latest`]); what is left of it is then compared with what is known. So an identity that came and went in
+    ///   ([`Compression::Latest`](crate::Compression::Latest)); what is left of it is then compared with what is known. So an identity that came and went in
     ///   between is never seen, and the deletion that is handed out is always that of the object known before. With
     ///   deltas that were given back it is the same: the oldest deletion stays, and the newest object.
     /// - First syncs, marks, [`Lease::previous`](crate::Lease::previous), the known objects and snapshots are as without: the
