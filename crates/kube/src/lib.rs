@@ -1,7 +1,7 @@
 //! Kubernetes objects into a [`DeltaFifo`]: for controllers on kube-rs.
 //!
 //! - [`ApiListWatch`] lists and watches a [`kube::Api`], for [`delta_fifo_informer`]'s reflector, controller and shared informer.
-//! - [`WatcherFeed`] takes a [`kube::runtime::watcher()`] stream that is there already.
+//! - [`WatcherListWatch`] does so from a [`kube::runtime::watcher()`] stream that is there already; [`WatcherFeed`] feeds a queue from one, without more.
 //! - [`Requests`] make of a queue what kube's own `Controller` and `applier` take.
 //! - [`ObjectKey`] is `namespace/name`, kept once.
 
@@ -13,11 +13,13 @@ mod key;
 mod requests;
 mod source;
 mod watcher;
+mod watcher_source;
 
 pub use key::{Interner, ObjectKey};
 pub use requests::Requests;
 pub use source::ApiListWatch;
 pub use watcher::{FeedEnd, FeedError, WatcherFeed};
+pub use watcher_source::WatcherListWatch;
 
 use std::sync::Arc;
 
