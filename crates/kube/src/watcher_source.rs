@@ -150,8 +150,6 @@ impl<K: Resource> Reader<K> {
                     WatchEvent::Applied(key, object, version)
                 }))
             }
-            // Nothing is known yet, and a list that has it deletes it again when the next one has not.
-            Event::Delete(_) if !matches!(self.place, Place::Changes) => None,
             Event::Delete(object) => {
                 Some(self.named(&object).map(|(key, version)| WatchEvent::Deleted(key, object, version)))
             }

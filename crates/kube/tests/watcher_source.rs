@@ -88,7 +88,10 @@ async fn without_its_beginning_a_list_has_no_end() {
         Event::InitDone,
         Event::Init,
     ]);
-    assert_eq!(read(&source, true).await, ["a/x 1 at 1", "a/y 3 at 3", "end 3", "a/z 4 at 4", "gone"]);
+    assert_eq!(
+        read(&source, true).await,
+        ["a/x 1 at 1", "a/x 2 gone at 2", "a/y 3 at 3", "end 3", "a/z 4 at 4", "gone"]
+    );
     assert_eq!(read(&source, false).await, ["gone"]);
 }
 

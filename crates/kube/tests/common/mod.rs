@@ -20,9 +20,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Whether the queue tells an object from another one of the same name.
-pub(crate) const IS_IDENTITY_KNOWN: bool = false;
-
 /// So long anything may take.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
@@ -140,7 +137,7 @@ impl Historian {
                 if before.as_ref() != Some(&old) {
                     return Err(format!("{key}: from {old:?} to {new:?}, but it was {before:?}"));
                 }
-                if IS_IDENTITY_KNOWN && old.0 != new.0 {
+                if old.0 != new.0 {
                     return Err(format!("{key}: {old:?} is another object than {new:?}"));
                 }
                 if old.1 > new.1 {
