@@ -1,9 +1,10 @@
 //! The loop around a queue: pop, tell the handler, end the lease.
 
+use std::collections::HashMap;
 use std::fmt::{Debug, Display};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delta_fifo::{DeltaFifo, DeltaQueue};
 use futures_util::FutureExt;
@@ -15,6 +16,7 @@ use crate::indexer::{Indexer, IndexerBuilder};
 use crate::metrics::{QueueMetrics, looks};
 use crate::notification::{Notification, left_by, notifications};
 use crate::reflector::{Reflector, ReflectorError, SourceQueue};
+use crate::shared::end_of;
 use crate::source::ListWatch;
 
 /// What a controller does with an object.
@@ -152,16 +154,22 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     /// # Errors
     ///
     /// Somebody else has closed the queue; what was in it is handled then as well.
+    ///
+    /// # Panics
+    ///
+    /// If a key's `Hash`, `Eq` or `Clone` does, in which case nobody can say what was handled.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ReflectorError> {
         let metrics = Arc::new(QueueMetrics::new(self.reflector.name()));
         let mut watching = JoinSet::new();
         watching.spawn(look(Arc::clone(&metrics), Arc::clone(&self.queue)));
+        let in_vain: Arc<Mutex<InVain<L::Key, L::Object>>> = Arc::default();
         let mut workers = JoinSet::new();
         for _ in 0..self.workers {
             let worker = Worker {
                 queue: Arc::clone(&self.queue),
                 shared: Arc::clone(&self.shared),
                 indexer: Arc::clone(&self.indexer),
+                in_vain: Arc::clone(&in_vain),
                 metrics: Arc::clone(&metrics),
                 attempts: self.attempts,
             };
@@ -170,10 +178,11 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
         let ended = tokio::select! {
             ended = self.reflector.run() => ended.map(|never| match never {}),
             () = stop => Ok(()),
+            // They end by themselves only where somebody has closed the queue, which the reflector may not have seen yet.
+            () = end_of(&mut workers) => return Err(ReflectorError::Closed),
         };
         self.queue.close();
-        // Each ends when the queue is drained; none panics, as handlers' panics are caught.
-        while workers.join_next().await.is_some() {}
+        end_of(&mut workers).await;
         ended
     }
 }
@@ -186,10 +195,14 @@ async fn look<Q: DeltaQueue>(metrics: Arc<QueueMetrics>, queue: Arc<Q>) {
     }
 }
 
+/// What stands in the indexes of keys that come back: what was left by the deltas that were told in vain.
+type InVain<K, V> = HashMap<K, Option<Arc<V>>>;
+
 struct Worker<K, V, H> {
     queue: Arc<DeltaFifo<K, Arc<V>>>,
     shared: Arc<Shared<H>>,
     indexer: Arc<Indexer<K, V>>,
+    in_vain: Arc<Mutex<InVain<K, V>>>,
     metrics: Arc<QueueMetrics>,
     attempts: Option<u32>,
 }
@@ -200,6 +213,10 @@ where
     V: Send + Sync + 'static,
     H: Handler<K, V>,
 {
+    fn in_vain(&self) -> MutexGuard<'_, InVain<K, V>> {
+        self.in_vain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Until the queue is closed and drained.
     async fn work(self) {
         while let Ok(lease) = self.queue.pop_async_owned().await {
@@ -212,7 +229,9 @@ where
                 deltas = lease.deltas().len(),
                 depth = depth()
             );
-            self.indexer.change(key, lease.previous(), left_by(lease.deltas()));
+            let left = left_by(lease.deltas());
+            let indexed = self.in_vain().remove(key);
+            self.indexer.change(key, indexed.as_ref().map_or(lease.previous(), Option::as_ref), left);
             let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
             let working = self.metrics.begin(lease.waited());
             let is_well = tell(&self.shared, key, all).instrument(span).await;
@@ -224,6 +243,7 @@ where
                 lease.give_up();
             } else {
                 self.metrics.retried();
+                self.in_vain().insert(key.clone(), left.cloned());
                 lease.requeue_with_backoff();
             }
             // A handler that never waits must not keep others from the thread.
@@ -240,7 +260,9 @@ where
     H: Handler<K, V>,
 {
     for notification in notifications {
-        let handled = AssertUnwindSafe(shared.handler.handle(key, notification)).catch_unwind().await;
+        // What comes before its future may panic as well.
+        let handled = async { shared.handler.handle(key, notification).await };
+        let handled = AssertUnwindSafe(handled).catch_unwind().await;
         match handled {
             Ok(Ok(())) => shared.counts.count_handled(),
             Ok(Err(error)) => {

@@ -120,7 +120,7 @@ impl<L: ListWatch> SharedInformer<L> {
 }
 
 /// It panics if one of the tasks does.
-async fn end_of(tasks: &mut JoinSet<()>) {
+pub(crate) async fn end_of(tasks: &mut JoinSet<()>) {
     while let Some(ended) = tasks.join_next().await {
         // The other error is that of a runtime that shuts down.
         if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
