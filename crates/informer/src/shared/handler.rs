@@ -129,8 +129,6 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Call<L, H> {
                 self.tell(key, notification).instrument(span.clone()).await;
             }
             lease.done();
-            // A handler that never waits must not keep others from the thread.
-            consume_budget().await;
         }
     }
 
@@ -150,5 +148,7 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Call<L, H> {
                 tracing::error!(handler = self.telling.name, ?key, "a handler panicked");
             }
         }
+        // A handler that never waits must not keep others from the thread.
+        consume_budget().await;
     }
 }
