@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::scripted::{Event, Scripted, events, object};
 use common::{Memory, Object};
 use delta_fifo::{Builder, DeltaQueue, KnownView};
-use delta_fifo_informer::{Page, Reflector, ReflectorBuilder, RetryPolicy, SourceError, SourceQueue};
+use delta_fifo_informer::{Page, Reflector, ReflectorBuilder, SourceError, SourceQueue};
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 
@@ -139,4 +139,14 @@ async fn a_streaming_list_may_take_back_what_it_told() {
     assert_eq!(taking.known(), there, "{:?}", taking.log());
     assert_eq!(asked.lists(), 1, "it was not discarded");
     assert!(taking.queue.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_time_between_resyncs_means_none() {
+    for never in [Duration::ZERO, Duration::MAX] {
+        let source = Scripted { watch: |_| Ok(events([added("a", 2)])), ..Scripted::default() };
+        let taking = take(Builder::new().build(), Reflector::builder(source).resync_every(never));
+        minute().await;
+        assert_eq!(taking.log(), ["Added a 2"], "{never:?}");
+    }
 }

@@ -9,6 +9,7 @@ use delta_fifo::{
     BeginReplaceError, Change, ChangeErrorKind, Closed, DeltaQueue, OwnedReplace, UpsertErrorKind,
 };
 use futures_util::StreamExt;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
 use super::{Reflector, ReflectorError, SourceQueue};
@@ -63,10 +64,11 @@ enum Ended {
 
 impl<L: ListWatch> Running<L> {
     pub(super) fn new(reflector: Reflector<L>) -> Self {
-        let resync = reflector.options.resync.map(|period| {
-            let mut ticks = interval_at(Instant::now() + period, period);
+        // None at all is never, as with client-go; so is what is beyond all clocks.
+        let resync = reflector.options.resync.filter(|period| !period.is_zero()).and_then(|period| {
+            let mut ticks = interval_at(Instant::now().checked_add(period)?, period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
+            Some(ticks)
         });
         let metrics = ReflectorMetrics::new(reflector.name());
         Running { metrics, retry: Retry::new(reflector.options.retry.clone()), resync, reflector }
@@ -158,6 +160,7 @@ impl<L: ListWatch> Running<L> {
                 return Ok(Listed { version: page.version, watch: None });
             };
             request.token = Some(next);
+            consume_budget().await;
         }
     }
 
@@ -193,6 +196,7 @@ impl<L: ListWatch> Running<L> {
                 }
                 WatchEvent::Bookmark(_) => {}
             }
+            consume_budget().await;
         }
         Err(SourceError::transient("the stream ended before the end of the initial events").into())
     }
@@ -231,6 +235,8 @@ impl<L: ListWatch> Running<L> {
             if let Some(error) = failure {
                 return Ok(Ended::Failed(error));
             }
+            // A watch that always has more must not keep others from the thread.
+            consume_budget().await;
         }
     }
 }

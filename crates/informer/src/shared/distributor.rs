@@ -58,7 +58,10 @@ impl<L: ListWatch> Subscriber<L> {
         let queue = Builder::new().no_known_objects().measure().build::<HandlerQueue<L>>();
         let (start, started) = oneshot::channel();
         let registration = Registration::new(Arc::new(queue), name);
-        let resync = resync_every.map(|period| Resync { period, next: Instant::now() + period, last: None });
+        // None at all is never, as with client-go; so is what is beyond all clocks.
+        let resync = resync_every.filter(|period| !period.is_zero()).and_then(|period| {
+            Some(Resync { period, next: Instant::now().checked_add(period)?, last: None })
+        });
         let telling = registration.telling();
         (Subscriber { start: Some(start), runner: None, resync, telling }, registration, started)
     }
@@ -101,8 +104,10 @@ where
     K: std::hash::Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    if let Ok(told) = queue.mark("told") {
-        let _ = told.wait_async().await;
+    match queue.mark("told") {
+        Ok(told) => _ = told.wait_async().await,
+        // Closed by the end of the informer, it is still to be told what is in it.
+        Err(_) => queue.close_and_wait_async().await,
     }
 }
 
