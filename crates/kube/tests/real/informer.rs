@@ -28,7 +28,9 @@ fn reflector<L: ListWatch<Object = ConfigMap>>(source: L) -> (Reflector<Counted<
         max: Duration::from_millis(200),
         ..RetryPolicy::default()
     };
-    let queue: Arc<SourceQueue<Counted<L>>> = Arc::new(Builder::new().build());
+    // Another object under the same name is another object.
+    let options = Builder::new().identity(|object: &Arc<ConfigMap>| object.metadata.uid.clone());
+    let queue: Arc<SourceQueue<Counted<L>>> = Arc::new(options.build());
     (Reflector::builder(source).retry(retry).build(queue), asked)
 }
 

@@ -140,10 +140,13 @@ async fn kmock_is_followed_through_all_that_it_can_do() {
         proxy.close();
         mock.delete(["a", "b"][round]).await;
         mock.create(["e", "f"][round], 1).await;
+        // Another object under the same name.
+        mock.delete("d").await;
+        mock.create("d", 10 * (round as u64 + 1)).await;
         mock.answer_next(json!({"watch": [answer]})).await;
         proxy.open();
-        observer.until("what is missed", |told| told.missed == round + 1).await;
-        observer.until("what is new", |told| told.added == 6 + round).await;
+        observer.until("what is missed", |told| told.missed == 2 * (round + 1)).await;
+        observer.until("what is new", |told| told.added == 5 + 2 * (round + 1)).await;
         running.assert_same(&mock.states().await);
         assert_eq!(running.asked.lists(), 2 + round, "{:?}", running.asked);
     }
@@ -158,13 +161,13 @@ async fn kmock_is_followed_through_all_that_it_can_do() {
     }))
     .await;
     proxy.open();
-    observer.until("what is missed", |told| told.missed == 3).await;
+    observer.until("what is missed", |told| told.missed == 5).await;
     running.assert_same(&mock.states().await);
     let (lists, expired) = (running.asked.lists(), running.asked.expired());
     // The client by itself asks again after the second.
-    assert_eq!((lists, expired, observer.told().deleted), (3 + 3, 1, 4), "{:?}", running.asked);
+    assert_eq!((lists, expired, observer.told().deleted), (3 + 3, 1, 6), "{:?}", running.asked);
 
-    mock.update("d", 3).await;
+    mock.update("d", 30).await;
     observer.until_told(observer.told().changes() + 1).await;
     running.assert_same(&mock.states().await);
     running.stop().await;

@@ -93,6 +93,12 @@ impl World {
         self.api.delete(name, &DeleteParams::default()).await.expect("it is there");
     }
 
+    /// Another object under the same name.
+    pub(crate) async fn recreate(&self, name: &str, number: u64) {
+        self.delete(name).await;
+        self.create(name, number).await;
+    }
+
     /// Changes an object that is there for this, or makes it: the version of the newest change of all.
     pub(crate) async fn touch(&self) -> u64 {
         const NAME: &str = "touched";
