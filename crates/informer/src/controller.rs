@@ -153,7 +153,7 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     ///
     /// # Errors
     ///
-    /// Somebody else has closed the queue; what was in it is handled then as well.
+    /// Somebody else has closed the queue, or the source has ended; what was in the queue is handled then as well.
     ///
     /// # Panics
     ///

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::backoff::RetryPolicy;
 use crate::progress::Progress;
-use crate::source::ListWatch;
+use crate::source::{ListWatch, SourceError};
 use crate::versions::ResourceVersion;
 
 use running::Running;
@@ -90,6 +90,9 @@ pub enum ReflectorError {
     /// Somebody has closed the queue.
     #[error("the queue is closed")]
     Closed,
+    /// The source says that it will never answer again ([`SourceError::Ended`]).
+    #[error(transparent)]
+    SourceEnded(SourceError),
 }
 
 impl From<Closed> for ReflectorError {
@@ -125,7 +128,7 @@ impl<L: ListWatch> Reflector<L> {
     ///
     /// # Errors
     ///
-    /// The queue is closed. Whatever the source does is tried again.
+    /// The queue is closed, or the source has ended. Whatever else the source does is tried again.
     pub async fn run(self) -> Result<std::convert::Infallible, ReflectorError> {
         Running::new(self).run().await
     }

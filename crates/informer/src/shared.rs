@@ -94,7 +94,7 @@ impl<L: ListWatch> SharedInformer<L> {
     ///
     /// # Errors
     ///
-    /// Somebody else has closed the queue; what was in it is told then as well.
+    /// Somebody else has closed the queue, or the source has ended; what was in the queue is told then as well.
     ///
     /// # Panics
     ///

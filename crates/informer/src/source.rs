@@ -85,6 +85,9 @@ pub enum SourceError {
     /// The token of a page is too old: the list must begin anew.
     #[error("the list has expired: {0}")]
     Expired(BoxError),
+    /// The source has come to its end: it will never answer again. Whoever reads it ends as well.
+    #[error("the source has ended: {0}")]
+    Ended(BoxError),
     /// Anything else, which may be better the next time.
     #[error("{source}")]
     Transient {
@@ -104,7 +107,7 @@ impl SourceError {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             SourceError::Transient { retry_after, .. } => *retry_after,
-            SourceError::Gone(_) | SourceError::Expired(_) => None,
+            SourceError::Gone(_) | SourceError::Expired(_) | SourceError::Ended(_) => None,
         }
     }
 }

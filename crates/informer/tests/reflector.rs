@@ -169,6 +169,23 @@ async fn lists_that_can_never_be_watched_from_are_not_asked_for_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_ends_with_its_source() {
+    for while_listing in [true, false] {
+        let source = with_objects(1);
+        let end = || SourceError::Ended("as it was told to".into());
+        if while_listing {
+            source.fail_list(end());
+        } else {
+            source.fail_watch(end());
+        }
+        let mut following = follow(&source, |builder| builder);
+        let ended = tokio::time::timeout(Duration::from_secs(600), &mut following.reflector).await;
+        let ended = ended.expect("in time").expect("well").expect_err("it never ends else");
+        assert!(matches!(&ended, ReflectorError::SourceEnded(SourceError::Ended(_))), "{ended:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bookmark_spares_a_list() {
     let source = with_objects(1);
     let mut following = follow(&source, |builder| builder);

@@ -59,7 +59,7 @@ impl<K> fmt::Debug for WatcherListWatch<K> {
 
 impl<K: Resource + Send + 'static> WatcherListWatch<K> {
     /// What this stream tells. It has to wait by itself after errors (`default_backoff`); they are logged. One that ends, which a watcher does
-    /// not, is asked again and again, in vain.
+    /// not, ends who reads it.
     pub fn new(events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static) -> Self {
         let reading = Reading { events: events.boxed(), keys: None, has_begun: false };
         WatcherListWatch { reading: Arc::new(Mutex::new(reading)) }
@@ -175,7 +175,7 @@ impl<K: Resource> Reader<K> {
                 }
                 // A list may go on after it: only another `Init` says that it does not.
                 Some(Err(error)) => tracing::warn!(%error, "watcher failed"),
-                None => return self.end(SourceError::transient("the stream of events has ended")),
+                None => return self.end(SourceError::Ended("the stream of events has ended".into())),
             }
         }
     }
@@ -195,7 +195,7 @@ impl<K: Resource + Send + Sync + 'static> ListWatch for WatcherListWatch<K> {
     type Watch = BoxStream<'static, Told<K>>;
 
     async fn list(&self, _: PageRequest) -> Result<Page<ObjectKey, K>, SourceError> {
-        Err(SourceError::transient("a watcher has no pages"))
+        Err(SourceError::Ended("a watcher has no pages".into()))
     }
 
     async fn watch(&self, _: ResourceVersion) -> Result<Self::Watch, SourceError> {

@@ -38,6 +38,7 @@ fn show_error(error: &SourceError) -> String {
     match error {
         SourceError::Gone(_) => "gone".to_owned(),
         SourceError::Expired(_) => "expired".to_owned(),
+        SourceError::Ended(_) => "ended".to_owned(),
         SourceError::Transient { retry_after, .. } => format!("transient {retry_after:?}"),
     }
 }

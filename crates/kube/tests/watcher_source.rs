@@ -46,6 +46,7 @@ async fn read(source: &WatcherListWatch<ConfigMap>, lists: bool) -> Vec<String> 
         Ok(other) => format!("{other:?}"),
         Err(SourceError::Gone(_)) => "gone".to_owned(),
         Err(SourceError::Expired(_)) => "expired".to_owned(),
+        Err(SourceError::Ended(_)) => "ended".to_owned(),
         Err(SourceError::Transient { .. }) => "transient".to_owned(),
     };
     events.map(show).collect().await
@@ -71,8 +72,8 @@ async fn a_list_what_comes_after_and_another_list() {
     );
     // Whoever watches on is told so as well.
     assert_eq!(read(&source, true).await, ["a/x 13 at 13", "expired"]);
-    assert_eq!(read(&source, true).await, ["end 0", "transient"]);
-    assert_eq!(read(&source, false).await, ["transient"]);
+    assert_eq!(read(&source, true).await, ["end 0", "ended"]);
+    assert_eq!(read(&source, false).await, ["ended"]);
 }
 
 #[tokio::test]
@@ -104,7 +105,7 @@ async fn a_reader_that_goes_loses_nothing() {
     let second = tokio::time::timeout(Duration::from_millis(10), source.watch("1".into())).await;
     assert!(second.is_err(), "the first has it");
     drop(first);
-    assert_eq!(read(&source, false).await, ["a/x 2 at 2", "transient"]);
+    assert_eq!(read(&source, false).await, ["a/x 2 at 2", "ended"]);
 }
 
 /// Nobody has to wait.

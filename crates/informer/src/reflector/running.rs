@@ -94,6 +94,9 @@ impl<L: ListWatch> Running<L> {
                         }
                         break;
                     }
+                    Ended::Failed(error @ SourceError::Ended(_)) => {
+                        return Err(ReflectorError::SourceEnded(error));
+                    }
                     Ended::Failed(error) => {
                         tracing::warn!(name = self.reflector.name(), %version, %error, "watch failed");
                         sleep(self.retry.delay(error.retry_after())).await;
@@ -106,12 +109,15 @@ impl<L: ListWatch> Running<L> {
     }
 
     /// Until one list is in the queue as a whole.
-    async fn list(&mut self) -> Result<Listed<L::Watch>, Closed> {
+    async fn list(&mut self) -> Result<Listed<L::Watch>, ReflectorError> {
         let mut in_pages = true;
         loop {
             match self.list_once(in_pages).await {
                 Ok(listed) => return Ok(listed),
-                Err(ListFailure::Closed) => return Err(Closed),
+                Err(ListFailure::Closed) => return Err(ReflectorError::Closed),
+                Err(ListFailure::Source(error @ SourceError::Ended(_))) => {
+                    return Err(ReflectorError::SourceEnded(error));
+                }
                 Err(ListFailure::Source(error)) => {
                     tracing::warn!(name = self.reflector.name(), %error, "list failed");
                     // The next one that takes too long for its tokens would fail as well: at once in one, the first time.
