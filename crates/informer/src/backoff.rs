@@ -39,7 +39,7 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) fn new(policy: RetryPolicy) -> Self {
-        Retry { next: policy.initial, policy, last: None }
+        Retry { next: policy.initial.min(policy.max), policy, last: None }
     }
 
     /// After one more failure; never less than what the source asks for.

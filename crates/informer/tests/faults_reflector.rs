@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::scripted::{Event, Scripted, events, object};
 use common::{Memory, Object};
 use delta_fifo::{Builder, DeltaQueue, KnownView};
-use delta_fifo_informer::{Page, Reflector, ReflectorBuilder, SourceError, SourceQueue};
+use delta_fifo_informer::{Page, Reflector, ReflectorBuilder, RetryPolicy, SourceError, SourceQueue};
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 
@@ -149,4 +149,19 @@ async fn no_time_between_resyncs_means_none() {
         minute().await;
         assert_eq!(taking.log(), ["Added a 2"], "{never:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_wait_is_longer_than_the_longest() {
+    let source = Scripted { list: |_| Err(SourceError::transient("no")), ..Scripted::default() };
+    let asked = Arc::clone(&source.asked);
+    let retry = RetryPolicy {
+        initial: Duration::from_secs(600),
+        max: Duration::from_secs(1),
+        jitter: 0.0,
+        ..RetryPolicy::default()
+    };
+    let _taking = take(Builder::new().build(), Reflector::builder(source).retry(retry));
+    minute().await;
+    assert!(asked.lists() > 50, "{}", asked.lists());
 }
