@@ -59,6 +59,14 @@ impl<L: ListWatch> Progress<L> {
     ///
     /// It can no longer come.
     pub async fn wait_processed(&mut self, version: &ResourceVersion) -> Result<(), WaitProcessedError> {
+        match self.wait_on(version).await {
+            // What came before the end has come.
+            Err(_) if self.processed().is_some_and(|processed| processed >= *version) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    async fn wait_on(&mut self, version: &ResourceVersion) -> Result<(), WaitProcessedError> {
         let too_late = || WaitProcessedError { version: version.clone() };
         let reached = |observed: &Option<ResourceVersion>| {
             observed.as_ref().is_some_and(|observed| observed >= version)

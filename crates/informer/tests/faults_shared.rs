@@ -170,3 +170,16 @@ async fn a_late_handler_that_never_waits_starves_nobody() {
     assert_eq!(counting.0.load(Ordering::Relaxed), 20_000);
     running.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_processed_stays_so_after_the_end() {
+    let informer = informer(Scripted::default());
+    let handle = informer.handle();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(informer.run(async { _ = stopped.await }));
+    timeout(LONG, handle.progress().wait_processed(&"1".into())).await.expect("in time").expect("it runs");
+    drop(stop);
+    running.await.expect("well").expect("by the stop");
+    assert_eq!(handle.progress().processed(), Some("1".into()));
+    timeout(LONG, handle.progress().wait_processed(&"1".into())).await.expect("in time").expect("it was");
+}
