@@ -1,5 +1,6 @@
 //! W1r: the highest rate that a queue sustains.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use delta_fifo_perf::peers::{self, Peer, Setup, Visit};
@@ -7,6 +8,10 @@ use delta_fifo_perf::workload::KeySet;
 use delta_fifo_perf::workload::sustained::{self, Search};
 
 use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+
+/// Changes per second: tried first in the first block, and the most that is tried.
+const FIRST: f64 = 100e3;
+const HIGHEST: f64 = 50e6;
 
 const RATE: &str = "highest rate with p99 ≤ 1 ms";
 
@@ -57,11 +62,22 @@ fn prepare(case: &Case, setting: &Setting) -> Box<dyn Runs> {
         limit: Duration::from_millis(1),
         short: Duration::from_millis(short),
         long: Duration::from_millis(long),
-        highest: 50e6,
+        first: FIRST,
+        highest: HIGHEST,
         patience: Duration::from_secs(20),
     };
     let keys = KeySet::new(case.get("known"), setting.seed);
-    Box::new(move |row: &str| peers::visit(row, Run(&search, &keys)).expect("all rows are peers"))
+    // What each row has reached: the next block looks there first, and not on a long way up.
+    let mut reached: BTreeMap<String, f64> = BTreeMap::new();
+    Box::new(move |row: &str| {
+        let first =
+            reached.get(row).map_or(FIRST, |rate| (rate / 1.4).clamp(sustained::LOWEST, HIGHEST / 2.0));
+        let sample = peers::visit(row, Run(&Search { first, ..search }, &keys)).expect("all rows are peers");
+        if let Some(rate) = sample.values.iter().find(|measured| measured.measure == RATE) {
+            reached.insert(row.into(), rate.value);
+        }
+        sample
+    })
 }
 
 struct Run<'a>(&'a Search, &'a KeySet);

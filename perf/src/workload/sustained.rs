@@ -32,7 +32,9 @@ pub struct Search {
     pub short: Duration,
     /// Of the one that confirms.
     pub long: Duration,
-    /// Changes per second; no rate above is tried.
+    /// Changes per second: the rate that is tried first. The nearer it is to what is looked for, the sooner that is found.
+    pub first: f64,
+    /// No rate above is tried.
     pub highest: f64,
     pub patience: Duration,
 }
@@ -57,7 +59,7 @@ pub struct Confirmed {
 /// So often a lower rate is tried when the one that was found does not hold for longer.
 const CONFIRMATIONS: usize = 20;
 /// No rate below is tried.
-const LOWEST: f64 = 1e3;
+pub const LOWEST: f64 = 1e3;
 /// The two ends of the bisection are that near in the end.
 const NEAR: f64 = 1.03;
 
@@ -190,16 +192,23 @@ impl<P: Peer> Producer<'_, P> {
     }
 
     fn search(&mut self, attempts: &mut usize) -> Result<Option<Confirmed>, Stuck> {
-        let Search { short, long, highest, .. } = *self.search;
+        let Search { short, long, first, highest, .. } = *self.search;
         let mut attempt = |rate, time| {
             *attempts += 1;
             let first = self.attempt(rate, time)?;
             // Something else may have held it up, which would count for all that follows.
             if first.is_sustained { Ok(first) } else { self.attempt(rate, time) }
         };
-        let (mut good, mut bad) = (LOWEST, 100_000.0);
+        let (mut good, mut bad) = (LOWEST, first);
         while bad < highest && attempt(bad, short)?.is_sustained {
             (good, bad) = (bad, 2.0 * bad);
+        }
+        // Not even the first is: down, until one is.
+        if good == LOWEST {
+            while bad > 2.0 * LOWEST && !attempt(bad / 2.0, short)?.is_sustained {
+                bad /= 2.0;
+            }
+            good = LOWEST.max(bad / 2.0);
         }
         while bad / good > NEAR {
             let middle = (good * bad).sqrt();
@@ -298,6 +307,7 @@ mod tests {
         limit: Duration::from_millis(5),
         short: Duration::from_millis(5),
         long: Duration::from_millis(10),
+        first: 100e3,
         highest: 10e6,
         patience: Duration::from_secs(20),
     };
@@ -319,6 +329,15 @@ mod tests {
         check::<Papaya>();
         check::<ShardedMutex>();
         check::<RealFifo>();
+    }
+
+    #[test]
+    fn a_first_rate_that_is_too_high_does_no_harm() {
+        // Nobody makes so many, but all are sustained that are made in time.
+        let search = Search { limit: Duration::from_millis(50), first: 1e9, highest: 4e9, ..SEARCH };
+        let found = run(&Parking::new(), &search, &KeySet::new(500, 1));
+        assert_eq!(found.violations, [""; 0]);
+        assert!(found.best.is_none_or(|best| (LOWEST..1e9).contains(&best.rate)), "{found:?}");
     }
 
     #[test]
