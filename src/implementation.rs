@@ -171,6 +171,10 @@
 //! - A pop needs no guard: up to its exchange it looks at the word alone (E6).
 //! - The mark behind the push of a handle made the entry's line go to and fro once more for each change; now it is set only by
 //!   who helps (E4). A key that changes again while it is on its way into the line has two handles for that.
+//! - A replace no longer sweeps what it has placed: that was one more search, a draft, a debt that was taken back at once, and a second
+//!   handle in the line for each item, in case somebody had stopped before the first. The newest fact says that the replace itself has placed
+//!   it, and so put it in line. With items in stretches of 32, as changes are: 2,917 instructions for an item before, 1,695 after, and a line
+//!   half as long.
 //! - What will be written is asked for to be written (`prefetchw`): a line that was asked for to be read is asked for twice. 170 to 156 ns.
 //!
 //! # Sharded queue: alternatives

@@ -98,11 +98,14 @@ impl<K, V, S> DeltaFifo<K, V, S> {
         if planted("a batch goes in line from its end") {
             handles.reverse();
         }
+        pause_point("link: owed");
         self.lines.push_all(&handles);
         for link in links.iter().filter(|link| link.background) {
             self.lines.push(link.at, true);
         }
+        pause_point("link: in line");
         self.wake_consumers(if planted("a batch wakes one") { 1 } else { links.len() });
+        pause_point("link: woken");
         for link in links.iter().filter(|link| link.marks) {
             self.mark_queued(*link, guard);
         }

@@ -44,7 +44,7 @@ enum Offered {
 }
 
 /// So many changes are made under one guard, and so many keys go in line together.
-const STRETCH: usize = 32;
+pub(super) const STRETCH: usize = 32;
 
 impl<K, V, S> DeltaFifo<K, V, S>
 where
@@ -153,7 +153,7 @@ where
     fn offer_all(&self, offers: &mut [Offer<K, V>]) -> usize {
         let mut at = 0;
         while at < offers.len() {
-            let mut stretch = Stretch { queue: self, guard: epoch::pin(), links: SmallVec::new() };
+            let mut stretch = Stretch::begin(self);
             let (begin, end) = (at, offers.len().min(at + STRETCH));
             for offer in &offers[begin..end] {
                 self.core.shards[offer.shard].prefetch_entry(offer.hash, &stretch.guard);
@@ -218,11 +218,17 @@ where
     }
 }
 
-/// Changes that are made under one guard. Their keys go in line together, a panic included.
-struct Stretch<'q, K: Hash + Eq, V, S> {
+/// What is pushed under one guard. The keys go in line together, a panic included.
+pub(super) struct Stretch<'q, K: Hash + Eq, V, S> {
     queue: &'q DeltaFifo<K, V, S>,
-    guard: Guard,
-    links: SmallVec<[ToLink; STRETCH]>,
+    pub(super) guard: Guard,
+    pub(super) links: SmallVec<[ToLink; STRETCH]>,
+}
+
+impl<'q, K: Hash + Eq, V, S> Stretch<'q, K, V, S> {
+    pub(super) fn begin(queue: &'q DeltaFifo<K, V, S>) -> Self {
+        Stretch { queue, guard: epoch::pin(), links: SmallVec::new() }
+    }
 }
 
 impl<K: Hash + Eq, V, S> Drop for Stretch<'_, K, V, S> {

@@ -15,11 +15,14 @@ use crate::sync::planted;
 
 use super::DeltaFifo;
 use super::fact::Fact;
+use super::link::ToLink;
 use super::panics::Panics;
+use super::produce::{STRETCH, Stretch};
 use super::push::{Push, PushKey, Pushed};
 use super::replaces::Open;
 use super::resync::Sweep;
 use super::rules::Rule;
+use super::shard::Shard;
 
 /// An open replace.
 pub struct Ticket(pub(super) Open);
@@ -88,7 +91,10 @@ where
             let (key, value) = (item.key.expect("not taken"), item.value.expect("not taken"));
             return Err(UpsertError { kind: UpsertErrorKind::Closed, key, value });
         }
-        let appended = self.push_item(&ticket.0, &mut item, &guard);
+        let (appended, link) = self.push_item(&ticket.0, &mut item, &guard);
+        if let Some(link) = link {
+            self.link(link, &guard);
+        }
         drop(guard);
         self.core.shards[self.shard_of(item.hash)].tidy_if_left_alone();
         Ok(if appended { Upsert::Placed } else { Upsert::Superseded })
@@ -121,19 +127,42 @@ where
         };
         let mut items: Vec<Item<K, V>> = list.into_iter().map(|item| self.item(item)).collect();
         let mut panics = Panics::default();
-        for item in &mut items {
-            panics.outlast(|| {
-                // Not again, if it was appended before the panic.
-                if item.value.is_some() {
-                    self.push_item(&running.open, item, &epoch::pin());
-                }
-            });
-            panics.outlast(|| self.core.shards[self.shard_of(item.hash)].tidy_if_left_alone());
+        let mut left = &mut items[..];
+        while !left.is_empty() {
+            let (now, later) = left.split_at_mut(left.len().min(STRETCH));
+            left = later;
+            self.push_stretch(&running.open, now, &mut panics);
+            left.iter().take(STRETCH).for_each(|item| self.shard_of_item(item).prefetch_bucket(item.hash));
+            for item in now {
+                panics.outlast(|| self.shard_of_item(item).tidy_if_left_alone());
+            }
         }
         Ok(self.finish_replace(running, sweep, panics))
     }
 
-    fn push_item(&self, open: &Open, item: &mut Item<K, V>, guard: &Guard) -> bool {
+    /// A few items under one guard.
+    fn push_stretch(&self, open: &Open, items: &mut [Item<K, V>], panics: &mut Panics) {
+        let mut stretch = Stretch::begin(self);
+        for item in &*items {
+            self.shard_of_item(item).prefetch_entry(item.hash, &stretch.guard);
+        }
+        for item in items {
+            panics.outlast(|| {
+                // Not again, if it was appended before the panic.
+                if item.value.is_some() {
+                    let (_, link) = self.push_item(open, item, &stretch.guard);
+                    stretch.links.extend(link);
+                }
+            });
+        }
+    }
+
+    fn shard_of_item(&self, item: &Item<K, V>) -> &Shard<K, V> {
+        &self.core.shards[self.shard_of(item.hash)]
+    }
+
+    /// Whether it was appended, and a key to put in line.
+    fn push_item(&self, open: &Open, item: &mut Item<K, V>, guard: &Guard) -> (bool, Option<ToLink>) {
         let kind = match self.emit {
             Emit::Replaced => RawKind::Replaced,
             Emit::Sync => RawKind::Sync,
@@ -153,20 +182,14 @@ where
         self.push_owing(&mut push, guard)
     }
 
-    /// A push for the sake of a replace, which it owes its completion; the key is in line afterwards. Whether it was
-    /// appended.
-    pub(super) fn push_owing(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> bool {
+    /// A push for the sake of a replace, which it owes its completion. Whether it was appended, and a key to put in line.
+    pub(super) fn push_owing(&self, push: &mut Push<'_, K, V>, guard: &Guard) -> (bool, Option<ToLink>) {
         let owed = Owed { queue: self, number: push.fact.debt };
         self.core.replaces.owe(push.fact.debt);
         let pushed = self.push(push, guard);
         std::mem::forget(owed);
         match pushed {
-            Pushed::Done { appended, link } => {
-                if let Some(link) = link {
-                    self.link(link, guard);
-                }
-                appended
-            }
+            Pushed::Done { appended, link } => (appended, link),
             Pushed::AskStore => unreachable!("only deletions ask the user's store"),
         }
     }

@@ -18,6 +18,7 @@ use super::panics::Panics;
 use super::push::{Push, PushKey, Pushed};
 use super::replaces::Open;
 use super::rules::Rule;
+use super::shard::Shard;
 use super::word::{Newest, State};
 
 /// What a sweep looks at.
@@ -47,7 +48,7 @@ where
             let holds = &self.scopes[scope].holds;
             stored.retain(|stored| holds(&stored.key));
             let mut keys = Vec::new();
-            self.keys(|_| true, |key| keys.push(key));
+            self.keys(|_, _| true, |key| keys.push(key));
             keys.retain(|met: &Hashed<EntryKey<K>>| holds(&met.key));
             keys
         });
@@ -64,9 +65,12 @@ where
         match sweep.candidates {
             Some(candidates) => candidates.into_iter().for_each(visit),
             None => {
-                // Whose number is too high already is asked no more.
-                let wanted = |entry: Entry<'_, V>| {
-                    entry.word().kind() != Newest::Deleted && entry.settled() < 2 * number
+                // Whose number is too high already is asked no more; nor is what the replace has placed.
+                let wanted = |shard: &Shard<K, V>, entry: Entry<'_, V>| {
+                    let word = entry.word();
+                    word.kind() != Newest::Deleted
+                        && !shard.has_placed(entry, word, number)
+                        && entry.settled() < 2 * number
                 };
                 self.keys(wanted, visit);
             }
@@ -102,7 +106,9 @@ where
             value: &mut None,
             wanted: true,
         };
-        self.push_owing(&mut push, &guard);
+        if let (_, Some(link)) = self.push_owing(&mut push, &guard) {
+            self.link(link, &guard);
+        }
     }
 
     pub(super) fn resync_all(&self) -> Result<usize, ResyncError> {
@@ -116,7 +122,7 @@ where
         };
         match self.known {
             Known::Inside => {
-                let wanted = |entry: Entry<'_, V>| {
+                let wanted = |_: &Shard<K, V>, entry: Entry<'_, V>| {
                     let word = entry.word();
                     word.state() == State::Idle && word.kind() == Newest::Live
                 };
@@ -204,11 +210,15 @@ where
     }
 
     /// The keys of all entries that are wanted, a few at a time.
-    fn keys(&self, wanted: impl Fn(Entry<'_, V>) -> bool, mut f: impl FnMut(Hashed<EntryKey<K>>)) {
+    fn keys(
+        &self,
+        wanted: impl Fn(&Shard<K, V>, Entry<'_, V>) -> bool,
+        mut f: impl FnMut(Hashed<EntryKey<K>>),
+    ) {
         for (number, shard) in self.core.shards.iter().enumerate() {
             let pick = |index, slot: &Slot<K>, guard: &epoch::Guard| {
                 let entry = shard.entries.get(index);
-                let is_met = entry.word().state() != State::Retired && wanted(entry);
+                let is_met = entry.word().state() != State::Retired && wanted(shard, entry);
                 is_met.then(|| Hashed {
                     key: shard.entries.share(index, guard),
                     hash: hash_in(number, hash_of(slot)),

@@ -219,6 +219,15 @@ impl<K, V> Shard<K, V> {
         grip.map_or(0, Grip::settled).max(entry.settled())
     }
 
+    /// Whether the newest fact of `word` is one that replace `number` has placed, an item or a tombstone, and no later change is merged
+    /// into it. Once the calls that placed them have returned it needs no sweep, nor help: they have put the key in line (E4).
+    pub(super) fn has_placed(&self, entry: Entry<'_, V>, word: Word, number: u64) -> bool {
+        let Ok(Some(grip)) = self.grip(entry, word) else { return false };
+        let fact = grip.fact();
+        let is_later = fact.settled > 2 * number && planted("a sweep believes a change that is not in line");
+        is_later || (fact.debt, fact.settled) == (number, 2 * number)
+    }
+
     /// Before a lease takes the facts of `word` (E7). What is returned is to be kept until it has.
     pub(super) fn raise_settled(
         &self,

@@ -44,6 +44,15 @@ fn a_batch_wakes_as_many_as_it_has_keys() {
 }
 
 #[test]
+fn what_a_list_has_placed_stands_in_line_once() {
+    let queue: DeltaFifo<u32, u32> = Builder::new().build();
+    queue.add(1, 1).expect("it is open");
+    queue.try_pop().expect("it is in line").done();
+    drop(queue.replace([(1, 2), (2, 2)]).expect("it is the only one"));
+    assert_eq!(std::iter::from_fn(|| queue.lines.pop()).count(), 2);
+}
+
+#[test]
 fn a_delay_that_is_the_earliest_wakes_who_waits() {
     let queue: DeltaFifo<u32, u32> = Builder::new().build();
     queue.add(1, 1).expect("it is open");

@@ -361,6 +361,27 @@ fn a_change_of_a_kept_key_ends_its_being_kept() {
 }
 
 #[test]
+fn a_sweep_puts_in_line_what_it_is_kept_off_by() {
+    let world = Arc::new((PLAIN.world)());
+    world.add(KEY);
+    world.complete(world.queue.try_pop().expect("it is in line"));
+    let replace = world.queue.begin_replace_owned().expect("it is the only one");
+    // Neither listed nor to be swept: it has changed. But whoever has changed it has not put it in line.
+    let (producer, gate) = stop_in(&world, "link: owed", 0, |world| _ = world.add(KEY));
+    assert!(arrives(&producer, &gate));
+    drop(replace.commit());
+    let lease = world.queue.try_pop();
+    let is_there = lease.is_ok();
+    lease.into_iter().for_each(|lease| world.complete(lease));
+    go_on(producer, &gate);
+    assert!(is_there, "the replace has returned");
+    while let Ok(lease) = world.queue.try_pop() {
+        world.complete(lease);
+    }
+    Arc::into_inner(world).expect("every thread has ended").end(false);
+}
+
+#[test]
 fn a_lease_that_another_thread_is_taking_is_not_this_threads() {
     let world = Arc::new((PLAIN.world)());
     // This thread has had the key, and what was known of that is not cleared.
@@ -395,7 +416,8 @@ fn a_sweep_does_not_believe_a_chain_that_was_taken_meanwhile() {
     for _ in 0..2 {
         replace.upsert(world.key(OTHERS[0]), world.thing()).expect("it is open");
     }
-    let (sweeper, gate) = stop_in(&world, "push: chain held", 1, |_| drop(replace.commit()));
+    // What the replace has placed is swept no more, so the first chain is that of the key.
+    let (sweeper, gate) = stop_in(&world, "push: chain held", 0, |_| drop(replace.commit()));
     assert!(arrives(&sweeper, &gate));
     // The older fact of the key is freed on top of one with the number of the replace.
     for _ in 0..2 {

@@ -14,15 +14,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             drop(world.queue.replace(list).expect("it is the only one"));
         },
         passes: &[
-            "give: link written",
             "hold: refs read",
             "insert: ready",
-            "link: before the mark",
             "link: in line",
             "link: owed",
             "link: woken",
             "notify: fence",
-            "push: chain held",
             "push: entry inserted",
             "push: entry prepared",
             "push: looked for the entry",
@@ -34,7 +31,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "replaces: owing",
             "take: chunk made",
             "take: number drawn",
-            "take: restocking",
             "take: row made",
         ],
         ..PLAIN
@@ -52,7 +48,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             drop(world.queue.replace(list).expect("it is the only one"));
         },
         passes: &[
-            "give: link written",
             "hold: refs read",
             "link: before the mark",
             "link: in line",
@@ -88,7 +83,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             drop(replace.commit());
         },
         passes: &[
-            "give: link written",
             "hold: refs read",
             "link: before the mark",
             "link: in line",
