@@ -17,7 +17,7 @@ use crate::read::{selector, too_new};
 use crate::request::{Query, Route};
 use crate::respond::{Answer, json_stream};
 use crate::selector::Selector;
-use crate::store::{Change, Ending, State, add_line, line};
+use crate::store::{Change, Ending, Snapshot, State, add_line, line};
 
 /// So many changes are read under one lock.
 const BATCH: usize = 256;
@@ -32,6 +32,8 @@ struct Watch {
     /// Everything up to this version has been read.
     read: u64,
     lines: VecDeque<Bytes>,
+    /// What there is at first, from this object on: comes before the lines.
+    initial: Option<(Snapshot, usize)>,
     endings: u64,
     bookmarks: u64,
     wants_bookmarks: bool,
@@ -71,20 +73,27 @@ impl Watch {
         })
     }
 
-    /// All objects that there are, as additions.
+    /// All objects that there are, as additions; each is written when it is read, so that the list never stands here as a whole.
     fn add_initial(&mut self, state: &mut State) {
-        let snapshot = state.resources.entry(self.resource.clone()).or_default().snapshot();
+        self.initial = Some((state.resources.entry(self.resource.clone()).or_default().snapshot(), 0));
+        self.read = state.version;
+    }
+
+    /// The next of them.
+    fn next_initial(&mut self) -> Option<Bytes> {
+        let (snapshot, next) = self.initial.as_mut()?;
         let mut chunk = Vec::new();
-        for entry in snapshot.iter().filter(|entry| self.selector.holds(entry)) {
-            add_line(&mut chunk, "ADDED", &entry.json);
-            if chunk.len() >= CHUNK {
-                self.lines.push_back(std::mem::take(&mut chunk).into());
+        while let Some(entry) = snapshot.get(*next).filter(|_| chunk.len() < CHUNK) {
+            *next += 1;
+            if self.selector.holds(entry) {
+                add_line(&mut chunk, "ADDED", &entry.json);
             }
         }
-        if !chunk.is_empty() {
-            self.lines.push_back(chunk.into());
+        if chunk.is_empty() {
+            self.initial = None;
+            return None;
         }
-        self.read = state.version;
+        Some(chunk.into())
     }
 
     fn end(&mut self, line: Option<Bytes>) {
@@ -140,7 +149,7 @@ impl Watch {
 
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
-            if let Some(line) = self.lines.pop_front() {
+            if let Some(line) = self.next_initial().or_else(|| self.lines.pop_front()) {
                 return Some(Ok(line));
             }
             if self.has_ended {
@@ -191,6 +200,7 @@ impl ApiServer {
             selector,
             read: from,
             lines: VecDeque::new(),
+            initial: None,
             endings: state.endings.0,
             bookmarks: state.bookmarks,
             wants_bookmarks: query.wants_bookmarks,
