@@ -16,7 +16,7 @@
 //!   a row: `peers::visit(row, Run { … })`, where `Run` implements `peers::Visit`.
 //! - A [`Sample`] has the same measures in the same order whenever a row runs in a case, and what was wrong: with one violation
 //!   the run is void, and none of its values counts.
-//! - [`counted`](Trial::counted): whether it runs in a process with the counting allocator too. Then [`Setting::counting`]
+//! - [`counted`](Trial::counted): whether it runs in a process with the counting allocator too, or only there. Then [`Setting::counting`]
 //!   says where it is: there it gives what is counted and nothing that is timed, else the other way round.
 //! - [`bars`](Trial::bars): see [`Bar`]. Values of a bar's case that a trial of this size does not have are not measured.
 //! - A test with a peer that is broken on purpose, beside the workload, and a section in the README.
@@ -81,9 +81,25 @@ pub(crate) struct Trial {
     pub(crate) against: &'static [&'static str],
     /// Of this case; with the counting allocator there is one.
     pub(crate) blocks: fn(Size, &Case) -> Blocks,
-    pub(crate) counted: bool,
+    pub(crate) counted: Counted,
     pub(crate) prepare: fn(&Case, &Setting) -> Box<dyn Runs>,
     pub(crate) bars: &'static [Bar],
+}
+
+/// Whether a trial runs in a process that counts what it asks of its allocator, and times nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    No,
+    /// Its peers do, once, besides those that are timed; a reference has nothing to ask an allocator for.
+    Too,
+    /// All its rows do, and only there.
+    Alone,
+}
+
+impl Counted {
+    fn runs(self, counting: bool) -> bool {
+        if counting { self != Self::No } else { self != Self::Alone }
+    }
 }
 
 /// How much is measured.
@@ -200,8 +216,9 @@ impl Sample {
 }
 
 pub(crate) fn run(options: &TrialOptions) -> Result<ExitCode> {
-    let counting = options.trials.iter().any(|trial| trial.counted).then_some(Allocator::Counting);
-    let allocators: Vec<Allocator> = options.allocators.iter().copied().chain(counting).collect();
+    let any = |counting| options.trials.iter().any(|trial| trial.counted.runs(counting));
+    let timed = options.allocators.iter().copied().filter(|_| any(false));
+    let allocators: Vec<Allocator> = timed.chain(any(true).then_some(Allocator::Counting)).collect();
     process::run(&allocators, options.json.as_ref(), options.budget, |notebook| {
         measure::measure(options, notebook)
     })

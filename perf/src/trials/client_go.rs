@@ -15,7 +15,7 @@ use delta_fifo_perf::workload::paced::Pace;
 use delta_fifo_perf::workload::{self, KeySet, windowed};
 use serde::Deserialize;
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 use crate::cli::ClientGoOptions;
 use crate::outside::{Figures, Outside};
 use crate::process::Result;
@@ -44,7 +44,7 @@ pub(crate) static TRIAL: Trial = Trial {
     rows,
     against: &[DELTA, REAL, INFORMER],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[
         bar("W1, one by one, DeltaFIFO", ONE_BY_ONE, DELTA, 5.0),

@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::report::{CaseReport, Report, TrialReport, Void};
-use super::{Blocks, Case, Measured, Sample, Setting, Trial};
+use super::{Blocks, Case, Counted, Measured, Sample, Setting, Trial};
 use crate::allocator::Allocator;
 use crate::cli::trial::TrialOptions;
 use crate::figures::Figure;
@@ -24,7 +24,7 @@ pub(super) fn measure(options: &TrialOptions, mut notebook: Notebook<Report>) ->
         seed: options.seed,
         counting: Allocator::current() == Allocator::Counting,
     };
-    let trials = options.trials.iter().copied().filter(|trial| trial.counted || !setting.counting);
+    let trials = options.trials.iter().copied().filter(|trial| trial.counted.runs(setting.counting));
     let mut run = Run {
         watch: Watch::begin(),
         machine: Machine::detect(),
@@ -78,10 +78,10 @@ impl Planned {
         let runs = move |row: &&'static str| match peers::by_id(row) {
             Some(peer) => only.as_ref().is_none_or(|peers| peers.contains(&peer)),
             // A reference has nothing to ask an allocator for.
-            None => !setting.counting,
+            None => !setting.counting || trial.counted == Counted::Alone,
         };
         let blocks = move |case: &Case| match (trial.blocks)(setting.size, case) {
-            _ if setting.counting => 1,
+            _ if setting.counting && trial.counted == Counted::Too => 1,
             Blocks::Usually(blocks) => asked.unwrap_or(blocks),
             Blocks::Always(blocks) => blocks,
         };

@@ -142,7 +142,7 @@ static BROKEN: Trial = Trial {
     rows: |_| vec!["nothing", "B1", "B3"],
     against: &["nothing"],
     blocks: |_, case| if case.text("known") == "1" { Blocks::Usually(9) } else { Blocks::Always(1) },
-    counted: false,
+    counted: Counted::No,
     prepare: |_, _| {
         let mut runs = 0;
         Box::new(move |row: &str| {

@@ -6,7 +6,7 @@ use delta_fifo_perf::peers::{self, Peer, Setup, Visit};
 use delta_fifo_perf::workload::KeySet;
 use delta_fifo_perf::workload::stopped::{self, Found, Stops, Who};
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 
 const PART: &str = "while a third stands still, by alone";
 const STOPPED: &str = "stopped";
@@ -19,7 +19,7 @@ pub(super) static TRIAL: Trial = Trial {
     rows: |_| vec!["sharded", "B0", "B1", "B2", "B3", "B4"],
     against: &[],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[
         bar("a producer stands still: what the others reach, by alone", &[(STOPPED, "producer")]),

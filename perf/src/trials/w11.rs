@@ -8,7 +8,7 @@ use delta_fifo_perf::peers::{self, Lists, VisitLists};
 use delta_fifo_perf::workload::replay::{self, Replay, Replayed, Trace as Recording};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 use crate::allocator;
 use crate::machine::resident_kib;
 
@@ -37,7 +37,7 @@ pub(super) static TRIAL: Trial = Trial {
             Size::Full => 30,
         })
     },
-    counted: true,
+    counted: Counted::Too,
     prepare,
     bars: &[
         bar("processor time per change, pods-relist, divided by B1's", PODS),

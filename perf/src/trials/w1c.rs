@@ -4,7 +4,7 @@ use delta_fifo_perf::peers::{self, Peer, Setup, Visit};
 use delta_fifo_perf::workload::KeySet;
 use delta_fifo_perf::workload::overload::{self, Draws, Keys, Overloaded};
 
-use super::{Blocks, Case, Runs, Sample, Setting, Size, Trial};
+use super::{Blocks, Case, Counted, Runs, Sample, Setting, Size, Trial};
 
 pub(super) static TRIAL: Trial = Trial {
     id: "W1c",
@@ -14,7 +14,7 @@ pub(super) static TRIAL: Trial = Trial {
     rows: |_| vec!["sharded", "B0", "B1", "B2", "B3", "B4"],
     against: &[],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[],
 };

@@ -7,7 +7,7 @@ use delta_fifo_perf::peers::{self, Peer, Setup, Visit};
 use delta_fifo_perf::workload::KeySet;
 use delta_fifo_perf::workload::sustained::{self, Search};
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 
 /// Changes per second: tried first in the first block, and the most that is tried.
 const FIRST: f64 = 100e3;
@@ -23,7 +23,7 @@ pub(super) static TRIAL: Trial = Trial {
     rows: |_| vec!["sharded", "B0", "B1", "B2", "B3", "B4"],
     against: &["B1", "B3"],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[
         bar("100,000 keys: the highest rate, times B1's", "B1", 2.0),

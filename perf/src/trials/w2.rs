@@ -5,7 +5,7 @@ use std::time::Duration;
 use delta_fifo_perf::peers::{self, Peer, Settings, Visit};
 use delta_fifo_perf::workload::hot::{self, Hot};
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 
 const BARE: &str = "bare atomic";
 const PRODUCING: &str = "changes while all produce";
@@ -18,7 +18,7 @@ pub(super) static TRIAL: Trial = Trial {
     rows,
     against: &[BARE],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[
         bar("2 producers of one key, while they produce, as a part of 2 threads on one word", PRODUCING),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use delta_fifo_perf::peers::{self, Peer, Visit};
 use delta_fifo_perf::workload::churn::{self, Churn, Churned};
 
-use super::{Blocks, Case, Runs, Sample, Setting, Size, Trial};
+use super::{Blocks, Case, Counted, Runs, Sample, Setting, Size, Trial};
 use crate::allocator;
 use crate::machine::resident_kib;
 
@@ -34,7 +34,7 @@ pub(super) static TRIAL: Trial = Trial {
         (_, Size::Quick) => Blocks::Usually(2),
         _ => Blocks::Usually(30),
     },
-    counted: true,
+    counted: Counted::Too,
     prepare,
     bars: &[],
 };

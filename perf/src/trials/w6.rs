@@ -7,7 +7,7 @@ use delta_fifo_perf::workload::KeySet;
 use delta_fifo_perf::workload::resync::{self, Resync};
 use hdrhistogram::Histogram;
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 use crate::stats::median;
 
 const MOST: &str = "extra pops before a fresh change, most";
@@ -25,7 +25,7 @@ pub(super) static TRIAL: Trial = Trial {
             Size::Full => 30,
         })
     },
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[Bar {
         number: 11,

@@ -7,7 +7,7 @@ use delta_fifo_perf::workload::KeySet;
 use delta_fifo_perf::workload::paced::{self, Calls, Pace};
 use delta_fifo_perf::workload::parallel::{self, Work};
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 
 const NOTHING: &str = "no queue";
 const RATIO: &str = "p99, by that without handlers";
@@ -31,7 +31,7 @@ pub(super) static TRIAL: Trial = Trial {
     rows,
     against: &[NOTHING],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[
         calls(

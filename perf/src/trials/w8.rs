@@ -7,7 +7,7 @@ use delta_fifo_perf::system::Usage;
 use delta_fifo_perf::workload::wake::{self, Gaps, Woken};
 use delta_fifo_perf::workload::{self, KeySet, windowed};
 
-use super::{Bar, Blocks, Case, Limit, Runs, Sample, Setting, Size, Trial, Value};
+use super::{Bar, Blocks, Case, Counted, Limit, Runs, Sample, Setting, Size, Trial, Value};
 
 const BARE: &str = "park/unpark";
 const P50: &str = "p50 from the call to the lease";
@@ -26,7 +26,7 @@ pub(super) static TRIAL: Trial = Trial {
     rows,
     against: &[BARE],
     blocks: |size, _| Blocks::Usually(if size == Size::Quick { 2 } else { 30 }),
-    counted: false,
+    counted: Counted::No,
     prepare,
     bars: &[
         gap("p50 after 10 µs, by that of bare park/unpark", &[(GAP, "10 µs")]),
