@@ -2,6 +2,7 @@
 
 mod client_go;
 mod compare;
+mod informers;
 mod replay;
 mod report;
 pub(crate) mod trial;
@@ -114,6 +115,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
         Some(Value(name)) if name == "soak" => soak(&mut parser),
         Some(Value(name)) if name == "client-go" => client_go::parse(&mut parser),
         Some(Value(name)) if name == "trial" => trial::parse(&mut parser),
+        Some(Value(name)) if name == "informers" => informers::parse(&mut parser),
         Some(Value(name)) if name == "replay" => replay::parse(&mut parser),
         None | Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(other) => Err(other.unexpected()),

@@ -10,6 +10,8 @@ mod bars;
 mod cli;
 mod compare;
 mod figures;
+#[cfg(feature = "kube")]
+mod informers;
 mod machine;
 mod memory;
 mod notebook;

@@ -65,9 +65,13 @@ pub(crate) static ALL: &[&Trial] = &[
     &w11::TRIAL,
 ];
 
-/// One that builds programs outside has a command of its own, and is none of all.
+/// One that builds programs outside has a command of its own, and is none of all; so are those of `informers`.
 pub(crate) fn by_id(id: &str) -> Option<&'static Trial> {
-    ALL.iter().copied().chain([&client_go::TRIAL]).find(|trial| trial.id.eq_ignore_ascii_case(id))
+    let found =
+        ALL.iter().copied().chain([&client_go::TRIAL]).find(|trial| trial.id.eq_ignore_ascii_case(id));
+    #[cfg(feature = "kube")]
+    let found = found.or_else(|| crate::informers::by_id(id));
+    found
 }
 
 pub(crate) struct Trial {
@@ -79,7 +83,7 @@ pub(crate) struct Trial {
     pub(crate) rows: fn(&Case) -> Vec<&'static str>,
     /// The rows against which all are set: a column of the table for each.
     pub(crate) against: &'static [&'static str],
-    /// Of this case; with the counting allocator there is one.
+    /// Of this case; what is counted besides is so once.
     pub(crate) blocks: fn(Size, &Case) -> Blocks,
     pub(crate) counted: Counted,
     pub(crate) prepare: fn(&Case, &Setting) -> Box<dyn Runs>,

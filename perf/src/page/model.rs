@@ -8,7 +8,8 @@ use crate::figures::{Better, Figure};
 use crate::stats::Estimate;
 
 /// What is beside the subject as a floor, and no rival of it: what the same costs without a queue.
-const FLOORS: [&str; 7] = ["nothing", "no queue", "plain", "bare atomic", "park/unpark", "F0", "F1"];
+const FLOORS: [&str; 8] =
+    ["nothing", "no queue", "plain", "bare atomic", "park/unpark", "F0", "F1", "kube/watcher"];
 
 /// All that is measured of one thing, in all runs.
 #[derive(Debug)]
