@@ -3,9 +3,6 @@
 use super::*;
 use crate::sync::model::model;
 
-model! { m1_a_key_that_waits_has_a_date, preemptions: Some(2),
-    fails: fails_if_dated_late "a key is dated late" "not dated",
-}
 model! { m1_a_key_that_waits_on_has_a_date, preemptions: Some(2),
     fails: fails_if_it_stays_behind "a date stays behind" "not dated",
 }
@@ -22,17 +19,6 @@ mod bodies {
     fn check(queue: &Fifo) {
         let stats = queue.stats();
         assert!(stats.depth + stats.dirty == 0 || stats.oldest_age.is_some(), "not dated: {stats:?}");
-    }
-
-    /// A key that rests becomes pending while somebody looks.
-    pub(super) fn m1_a_key_that_waits_has_a_date() {
-        let queue = measured();
-        pop(&queue);
-        let adder = queue.thread(|queue| queue.add(1, 20).unwrap());
-        check(&queue);
-        adder.join().unwrap();
-        check(&queue);
-        assert_eq!(rest(&queue), [(1, vec![20])]);
     }
 
     /// A lease ends while something comes for its key.

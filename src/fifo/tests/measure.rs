@@ -43,6 +43,26 @@ fn a_late_date_says_nothing() {
 }
 
 #[test]
+fn a_key_that_waits_has_a_date() {
+    let builder: Builder<u32, u32> = Builder::new().shards(1).measure();
+    let queue: Arc<DeltaFifo<u32, u32>> = Arc::new(builder.build());
+    queue.add(1, 0).expect("open");
+    queue.pop().expect("in line").done();
+    let gate = Gate::new();
+    let adder = std::thread::spawn({
+        let (queue, gate) = (Arc::clone(&queue), gate.clone());
+        move || {
+            stop_me_at("push: appended", &gate);
+            queue.add(1, 1).expect("open");
+        }
+    });
+    assert!(arrives(&adder, &gate));
+    let stats = queue.stats();
+    assert_eq!((stats.depth, stats.oldest_age.is_some()), (1, true));
+    go_on(adder, &gate);
+}
+
+#[test]
 fn who_is_counted_out_first_makes_no_height() {
     let builder: Builder<u32, u32> = Builder::new().shards(1).measure();
     let queue: Arc<DeltaFifo<u32, u32>> = Arc::new(builder.build());
