@@ -3,9 +3,9 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use delta_fifo::KnownView;
+use delta_fifo::{Builder, KnownView};
 use delta_fifo_informer::{EventHandler, HandlerOptions, IndexerBuilder, Reflector, SharedInformer};
-use delta_fifo_kube::{ApiListWatch, ObjectKey, queue};
+use delta_fifo_kube::{ApiListWatch, ObjectKey, Queue};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
@@ -34,7 +34,9 @@ where
 {
     let source = ApiListWatch::new(api);
     let source = if streams { source.streaming_lists() } else { source };
-    let informer = SharedInformer::new(Reflector::builder(source).build(queue()), IndexerBuilder::default());
+    // As kube's, it tells of everything that another list shows; `delta_fifo_kube::queue` would leave out what is the same.
+    let queue: Arc<Queue<_>> = Arc::new(Builder::new().build());
+    let informer = SharedInformer::new(Reflector::builder(source).build(queue), IndexerBuilder::default());
     let handle = informer.handle();
     for handler in handlers {
         handle.add_handler(handler, HandlerOptions::default()).expect("it has not ended");
