@@ -149,7 +149,8 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
         &self.queue
     }
 
-    /// Works until `stop` comes, then drains: what is in the queue is handled, and nothing more is watched. Ends when all that is done.
+    /// Works until `stop` comes, then drains: what is in the queue is handled, and nothing more is watched. Ends when all that is done: with a
+    /// handler that goes on failing never, unless by [`give_up_after`](Self::give_up_after).
     ///
     /// # Errors
     ///

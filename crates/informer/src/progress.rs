@@ -53,7 +53,8 @@ impl<L: ListWatch> Progress<L> {
     }
 
     /// Waits until everything up to this version has been processed: who has written it and got it from the source then sees its own
-    /// write. A version that cannot be compared with others is waited for until it is the observed one.
+    /// write. In a [`Handler`](crate::Handler) it would wait for itself. A version that cannot be compared with others is waited for until it
+    /// is the observed one; if that has been, for ever.
     ///
     /// # Errors
     ///

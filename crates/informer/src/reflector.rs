@@ -44,10 +44,10 @@ impl<L: ListWatch> ReflectorBuilder<L> {
         self
     }
 
-    /// Objects in a page of a list; default 500, as client-go. None: all in one.
+    /// Objects in a page of a list; default 500, as client-go. None, or 0: all in one.
     #[must_use]
     pub fn page_size(mut self, objects: impl Into<Option<usize>>) -> Self {
-        self.page_size = objects.into();
+        self.page_size = objects.into().filter(|objects| *objects > 0);
         self
     }
 
@@ -65,7 +65,7 @@ impl<L: ListWatch> ReflectorBuilder<L> {
         self
     }
 
-    /// The reflector of this queue. No other source may feed it, unless by scopes.
+    /// The reflector of this queue, which keeps its known objects. No other source may feed it: a list says of all keys whether they are there.
     pub fn build(self, queue: Arc<SourceQueue<L>>) -> Reflector<L> {
         let (observed, _) = watch::channel(None);
         Reflector { options: self, queue, observed: Arc::new(observed) }

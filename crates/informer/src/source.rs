@@ -44,7 +44,7 @@ pub struct PageRequest {
     pub limit: Option<usize>,
     /// What the page before said; none for the first.
     pub token: Option<String>,
-    /// Show this version or a newer one: what a cache has will do. None: the newest there is.
+    /// Show this version or a newer one: what a cache has will do. None, as a reflector asks: the newest there is.
     pub at_least: Option<ResourceVersion>,
 }
 

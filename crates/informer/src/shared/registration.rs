@@ -141,7 +141,7 @@ impl<L: ListWatch> Registration<L> {
         self.0.queue.pending_len()
     }
 
-    /// Waits until the handler was told everything that waits for it now, or was removed.
+    /// Waits until the handler was told everything that waits for it now, or was removed. In the handler itself it would wait for itself.
     pub async fn caught_up(&self) {
         self.0.reached(Stage::Following).await;
         all_told(&self.0.queue).await;
