@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use delta_fifo::{Backoff, DeltaQueue, ManualClock, PopTimeoutError, Timer, WaitError};
 
 use crate::common::{
-    Family, LONG, Queue, Woken, block_on, builder, for_each_queue, key, lease_text, play, poll_once,
-    pop_soon, race,
+    Family, LONG, Queue, Woken, block_on, builder, finishes, for_each_queue, key, lease_text, play,
+    poll_once, pop_soon, race,
 };
 
 for_each_queue!(
@@ -109,6 +109,10 @@ fn async_consumer_wakes_when_the_clock_is_moved<F: Family>() {
 }
 
 fn timeouts_end_when_the_clock_says_so<F: Family>() {
+    finishes("a pop whose time is over", end_by_the_clock::<F>);
+}
+
+fn end_by_the_clock<F: Family>() {
     let (clock, queue) = with_clock::<F>();
     let queue = &queue;
     thread::scope(|scope| {

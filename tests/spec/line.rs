@@ -11,6 +11,7 @@ for_each_queue!(
     background_is_served_at_least_every_16th_pop,
     real_change_moves_a_key_to_the_first_line,
     first_replace_in_the_background,
+    put_there_twice_it_leaves_the_background_too,
     both_in_the_background,
     line_is_chosen_each_time,
 );
@@ -123,6 +124,18 @@ fn first_replace_in_the_background<F: Family>() {
         "replace [a2 b3]; add y1; any a:[R2] b:[R3] c:[T(c1)] x:[T(x1)]; pop y:[A1]; resync; add z1",
     );
     assert!(queue.pop().unwrap().key() != "z");
+}
+
+/// The second time a sharded queue notes that it stands there.
+fn put_there_twice_it_leaves_the_background_too<F: Family>() {
+    let queue: Queue<F> = builder().background(Background::Initial).build();
+    let replace = queue.begin_replace().unwrap();
+    for (name, number) in [("b", 1), ("a", 1), ("a", 2)] {
+        replace.upsert(key(name), number).unwrap();
+    }
+    play(&queue, "update a3");
+    assert_eq!(queue.pop().unwrap().key(), "a");
+    replace.commit().unwrap();
 }
 
 fn both_in_the_background<F: Family>() {
