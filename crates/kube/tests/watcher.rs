@@ -5,14 +5,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Cluster, known, name_of, number};
+use common::{Cluster, Pause, known, name_of, number};
 use delta_fifo::{DeltaQueue, KnownView};
 use delta_fifo_fake_apiserver::{Failure, Verb};
 use delta_fifo_kube::{FeedEnd, FeedError, Interner, Queue, WatcherFeed};
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
 
@@ -170,21 +169,6 @@ async fn a_queue_that_cannot_be_fed() {
     }));
     let ended = WatcherFeed::new(queue).run(events.map(Ok)).await;
     assert!(matches!(ended, Err(FeedError::Closed)));
-}
-
-/// Nobody has to wait.
-struct Pause;
-
-impl Iterator for Pause {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(Duration::from_millis(1))
-    }
-}
-
-impl Backoff for Pause {
-    fn reset(&mut self) {}
 }
 
 #[tokio::test]

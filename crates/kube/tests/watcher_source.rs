@@ -5,14 +5,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Cluster, Historian, Watching, known, name_of, number, quick};
+use common::{Cluster, Historian, Pause, Watching, known, name_of, number, quick};
 use delta_fifo::DeltaQueue;
 use delta_fifo_informer::{Controller, ListWatch, Reflector, SourceError, WatchEvent};
 use delta_fifo_kube::WatcherListWatch;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
 
@@ -106,21 +105,6 @@ async fn a_reader_that_goes_loses_nothing() {
     assert!(second.is_err(), "the first has it");
     drop(first);
     assert_eq!(read(&source, false).await, ["a/x 2 at 2", "ended"]);
-}
-
-/// Nobody has to wait.
-struct Pause;
-
-impl Iterator for Pause {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(Duration::from_millis(1))
-    }
-}
-
-impl Backoff for Pause {
-    fn reset(&mut self) {}
 }
 
 #[tokio::test]

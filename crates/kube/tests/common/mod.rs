@@ -14,6 +14,7 @@ use delta_fifo_informer::{
 };
 use delta_fifo_kube::{ApiListWatch, ObjectKey, Queue};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::utils::Backoff;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -22,6 +23,21 @@ use tokio::time::Instant;
 
 /// So long anything may take.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// How long a watcher of kube's waits after a failure: nobody has to.
+pub(crate) struct Pause;
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(1))
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {}
+}
 
 /// A server with its objects of one kind and a client.
 #[derive(Clone)]
