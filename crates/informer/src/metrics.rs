@@ -42,7 +42,6 @@ struct UnderWay {
 pub(crate) struct Working {
     metrics: Arc<QueueMetrics>,
     number: u64,
-    begun: Instant,
 }
 
 impl QueueMetrics {
@@ -74,13 +73,12 @@ impl QueueMetrics {
         if let Some(waited) = waited {
             self.waited.record(waited);
         }
-        let begun = Instant::now();
         let mut under_way = self.under_way();
         let number = under_way.next;
         under_way.next += 1;
-        under_way.begun.insert(number, begun);
+        under_way.begun.insert(number, Instant::now());
         drop(under_way);
-        Working { metrics: Arc::clone(self), number, begun }
+        Working { metrics: Arc::clone(self), number }
     }
 
     /// What is in line and what is under way; to be called at the ticks of [`looks`].
@@ -99,8 +97,10 @@ impl QueueMetrics {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.metrics.worked.record(self.begun.elapsed());
-        self.metrics.under_way().begun.remove(&self.number);
+        let begun = self.metrics.under_way().begun.remove(&self.number);
+        if let Some(begun) = begun {
+            self.metrics.worked.record(begun.elapsed());
+        }
     }
 }
 
