@@ -82,7 +82,6 @@ fn count(of: &AtomicU64) {
 /// The loop of client-go's `newInformer`, with any number of workers.
 pub struct Controller<L: ListWatch, H> {
     reflector: Reflector<L>,
-    queue: Arc<SourceQueue<L>>,
     workers: usize,
     attempts: Option<u32>,
     indexer: Arc<Indexer<L::Key, L::Object>>,
@@ -97,10 +96,9 @@ struct Shared<H> {
 impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     /// One worker, and any number of attempts.
     pub fn new(reflector: Reflector<L>, handler: H) -> Self {
-        let queue = Arc::clone(reflector.queue());
         let shared = Arc::new(Shared { handler, counts: Arc::default() });
         let indexer = Arc::new(IndexerBuilder::default().build());
-        Controller { reflector, queue, workers: 1, attempts: None, indexer, shared }
+        Controller { reflector, workers: 1, attempts: None, indexer, shared }
     }
 
     /// So many keys at once.
@@ -146,7 +144,7 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
 
     /// The queue, whose known objects are the controller's store.
     pub fn queue(&self) -> &Arc<SourceQueue<L>> {
-        &self.queue
+        self.reflector.queue()
     }
 
     /// Works until `stop` comes, then drains: what is in the queue is handled, and nothing more is watched. Ends when all that is done: with a
@@ -160,29 +158,27 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     ///
     /// If a key's `Hash`, `Eq` or `Clone` does, in which case nobody can say what was handled.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ReflectorError> {
+        let queue = Arc::clone(self.reflector.queue());
         let metrics = Arc::new(QueueMetrics::new(self.reflector.name()));
         let mut watching = JoinSet::new();
-        watching.spawn(look(Arc::clone(&metrics), Arc::clone(&self.queue)));
-        let in_vain: Arc<Mutex<InVain<L::Key, L::Object>>> = Arc::default();
+        watching.spawn(look(Arc::clone(&metrics), Arc::clone(&queue)));
+        let work = Arc::new(Work {
+            queue: Arc::clone(&queue),
+            shared: self.shared,
+            indexer: self.indexer,
+            in_vain: Mutex::default(),
+            metrics,
+            attempts: self.attempts,
+        });
         let mut workers = JoinSet::new();
-        for _ in 0..self.workers {
-            let worker = Worker {
-                queue: Arc::clone(&self.queue),
-                shared: Arc::clone(&self.shared),
-                indexer: Arc::clone(&self.indexer),
-                in_vain: Arc::clone(&in_vain),
-                metrics: Arc::clone(&metrics),
-                attempts: self.attempts,
-            };
-            workers.spawn(worker.work());
-        }
+        (0..self.workers).for_each(|_| _ = workers.spawn(Arc::clone(&work).run()));
         let ended = tokio::select! {
             ended = self.reflector.run() => ended.map(|never| match never {}),
             () = stop => Ok(()),
             // They end by themselves only where somebody has closed the queue, which the reflector may not have seen yet.
             () = end_of(&mut workers) => return Err(ReflectorError::Closed),
         };
-        self.queue.close();
+        queue.close();
         end_of(&mut workers).await;
         ended
     }
@@ -199,16 +195,17 @@ async fn look<Q: DeltaQueue>(metrics: Arc<QueueMetrics>, queue: Arc<Q>) {
 /// What stands in the indexes of keys that come back: what was left by the deltas that were told in vain.
 type InVain<K, V> = HashMap<K, Option<Arc<V>>>;
 
-struct Worker<K, V, H> {
+/// What all workers share.
+struct Work<K, V, H> {
     queue: Arc<DeltaFifo<K, Arc<V>>>,
     shared: Arc<Shared<H>>,
     indexer: Arc<Indexer<K, V>>,
-    in_vain: Arc<Mutex<InVain<K, V>>>,
+    in_vain: Mutex<InVain<K, V>>,
     metrics: Arc<QueueMetrics>,
     attempts: Option<u32>,
 }
 
-impl<K, V, H> Worker<K, V, H>
+impl<K, V, H> Work<K, V, H>
 where
     K: std::hash::Hash + Eq + Clone + Debug + Send + Sync + 'static,
     V: Send + Sync + 'static,
@@ -218,8 +215,8 @@ where
         self.in_vain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until the queue is closed and drained.
-    async fn work(self) {
+    /// One worker, until the queue is closed and drained.
+    async fn run(self: Arc<Self>) {
         while let Ok(lease) = self.queue.pop_async_owned().await {
             let (key, attempts) = (lease.key(), lease.attempts());
             let depth = || self.queue.pending_len();
