@@ -26,6 +26,7 @@ mod metrics;
 mod notification;
 mod progress;
 mod reflector;
+mod resync;
 mod shared;
 mod source;
 mod synced;

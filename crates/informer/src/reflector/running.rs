@@ -15,6 +15,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 use super::{Reflector, ReflectorError, SourceQueue};
 use crate::backoff::Retry;
 use crate::metrics::ReflectorMetrics;
+use crate::resync;
 use crate::source::{ListWatch, PageRequest, SourceError, WatchEvent};
 use crate::versions::ResourceVersion;
 
@@ -64,11 +65,10 @@ enum Ended {
 
 impl<L: ListWatch> Running<L> {
     pub(super) fn new(reflector: Reflector<L>) -> Self {
-        // None at all is never, as with client-go; so is what is beyond all clocks.
-        let resync = reflector.options.resync.filter(|period| !period.is_zero()).and_then(|period| {
-            let mut ticks = interval_at(Instant::now().checked_add(period)?, period);
+        let resync = resync::from_now(reflector.options.resync).map(|(first, period)| {
+            let mut ticks = interval_at(first, period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            Some(ticks)
+            ticks
         });
         let metrics = ReflectorMetrics::new(reflector.name());
         Running { metrics, retry: Retry::new(reflector.options.retry.clone()), resync, reflector }

@@ -23,6 +23,7 @@ use super::{Shared, StoreSnapshot};
 use crate::metrics::looks;
 use crate::notification::{Notification, left_by, notifications};
 use crate::reflector::SourceQueue;
+use crate::resync;
 use crate::source::ListWatch;
 use crate::synced::SyncedSender;
 
@@ -58,10 +59,7 @@ impl<L: ListWatch> Subscriber<L> {
         let queue = Builder::new().no_known_objects().measure().build::<HandlerQueue<L>>();
         let (start, started) = oneshot::channel();
         let registration = Registration::new(Arc::new(queue), name);
-        // None at all is never, as with client-go; so is what is beyond all clocks.
-        let resync = resync_every.filter(|period| !period.is_zero()).and_then(|period| {
-            Some(Resync { period, next: Instant::now().checked_add(period)?, last: None })
-        });
+        let resync = resync::from_now(resync_every).map(|(next, period)| Resync { period, next, last: None });
         let telling = registration.telling();
         (Subscriber { start: Some(start), runner: None, resync, telling }, registration, started)
     }
