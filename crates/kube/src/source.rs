@@ -270,6 +270,7 @@ where
             Ok(watch) => Ok(Some(watch)),
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
                 tracing::warn!(%status, "the server has no lists as streams: listed in pages");
+                // Relaxed: who does not see it yet asks in vain once more.
                 self.streams_lists.store(false, Ordering::Relaxed);
                 Ok(None)
             }

@@ -81,6 +81,7 @@ impl<L: ListWatch> Telling<L> {
     }
 
     pub(super) fn is_removed(&self) -> bool {
+        // Relaxed: see `remove`.
         self.removed.load(Ordering::Relaxed)
     }
 }
