@@ -28,7 +28,8 @@
 //!   A handle is valid while the generation is the same and the entry is Linking or Queued; others are thrown away. There are
 //!   two of one generation only where somebody helped, or where the key has moved on from the background line: then who moved it marks it,
 //!   as from there on the handle in the background is none. (Who brings it there does not mark it: mostly the key is leased next, and its
-//!   line would go to and fro between two processors.)
+//!   line would go to and fro between two processors.) A popper that stands between one of the two and its exchange keeps the key from
+//!   its turn, not from the others: they lease it by the second, where that stands.
 //! - **E5, generation.** It rises whenever an entry comes to Linking or is recycled, but for a move from the background
 //!   line, where both handles stay good. It goes on when a slot is recycled and wraps after 2^27. Who stands between two steps
 //!   while its key goes exactly once around can then cost that its place in line, by a stale handle, or end a delay early, or mark it

@@ -19,7 +19,7 @@ use super::push::{Push, PushKey, Pushed};
 use super::replaces::Open;
 use super::rules::Rule;
 use super::shard::Shard;
-use super::word::{Newest, State};
+use super::word::{Newest, State, Word};
 
 /// What a sweep looks at.
 pub(super) struct Sweep<K> {
@@ -65,12 +65,13 @@ where
         match sweep.candidates {
             Some(candidates) => candidates.into_iter().for_each(visit),
             None => {
-                // Whose number is too high already is asked no more; nor is what the replace has placed.
+                // Whose number is too high already is asked no more; nor is what the replace has placed. What is not in line yet
+                // is met nevertheless (E4).
                 let wanted = |shard: &Shard<K, V>, entry: Entry<'_, V>| {
                     let word = entry.word();
-                    word.kind() != Newest::Deleted
-                        && !shard.has_placed(entry, word, number)
-                        && entry.settled() < 2 * number
+                    !shard.has_placed(entry, word, number)
+                        && (Self::is_to_be_helped(word)
+                            || word.kind() != Newest::Deleted && entry.settled() < 2 * number)
                 };
                 self.keys(wanted, visit);
             }
@@ -124,7 +125,7 @@ where
             Known::Inside => {
                 let wanted = |_: &Shard<K, V>, entry: Entry<'_, V>| {
                     let word = entry.word();
-                    word.state() == State::Idle && word.kind() == Newest::Live
+                    Self::is_to_be_helped(word) || word.state() == State::Idle && word.kind() == Newest::Live
                 };
                 self.keys(wanted, |met| panics.outlast(|| resync(met.hash, PushKey::Lent(&met.key))));
             }
@@ -207,6 +208,11 @@ where
         let shard = &self.core.shards[push.shard];
         let entry = shard.find_entry(push.hash, push.key.get(), guard)?;
         Some(super::chain::keep(&shard.objects, entry.version.object(&shard.objects, &self.core.epochs)?))
+    }
+
+    /// E4: a key that has deltas and is not in line yet.
+    fn is_to_be_helped(word: Word) -> bool {
+        word.state() == State::Linking && !planted("what goes over all keys does not help")
     }
 
     /// The keys of all entries that are wanted, a few at a time.

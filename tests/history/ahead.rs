@@ -23,8 +23,13 @@ pub(crate) fn is_hopeless<'e>(
 ) -> bool {
     // Who pops a key has returned before its lease ends, and so before the next pop of the key does.
     let mut leases: Vec<(&Event<Vec<Step>>, &Seen)> = Vec::new();
+    // From when on a pop may have a key's handle in its hands for nothing.
+    let mut held_since = None;
     for event in left.filter(|event| event.returned.is_some()) {
         for step in &event.operation {
+            if let Step::Hold(_) = step {
+                held_since = held_since.into_iter().chain([event.called]).min();
+            }
             if let Step::Lease(Some(seen)) = step {
                 match leases.iter_mut().find(|(_, other)| other.key == seen.key) {
                     Some(first) if event.returned < first.0.returned => *first = (event, seen),
@@ -41,6 +46,7 @@ pub(crate) fn is_hopeless<'e>(
         line[at + 1..]
             .iter()
             .filter_map(|&key| next(key))
+            .filter(|(after, _)| held_since.is_none_or(|since| after.returned < Some(since)))
             .any(|(after, _)| after.returned < Some(before.called))
     };
     if (0..line.len()).any(is_overtaken) {

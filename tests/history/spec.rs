@@ -30,6 +30,9 @@ pub(crate) enum Step {
     /// None: whichever it is.
     Take(Option<u8>),
     TakeNothing,
+    /// This pop may take the first key's handle, and find the key leased.
+    Hold(usize),
+    HoldNothing(usize),
     Lease(Option<Seen>),
     /// What the lease has of the key becomes known.
     Show(u8),
@@ -60,6 +63,8 @@ pub(crate) struct State {
     /// The model's numbers of replaces.
     replaces: BTreeMap<usize, usize>,
     counts: BTreeMap<usize, usize>,
+    /// By pops that will not lease them.
+    held: BTreeMap<usize, u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +86,7 @@ impl Specification for QueueSpec {
             stamps: BTreeMap::new(),
             replaces: BTreeMap::new(),
             counts: BTreeMap::new(),
+            held: BTreeMap::new(),
         };
         state.model.normalize(state.stamps.values_mut());
         state
@@ -135,6 +141,7 @@ impl QueueSpec {
     fn step(&self, mut state: State, step: &Step) -> Vec<State> {
         let keys = match step {
             Step::AnyOrder(blocks) => return self.any_order(state, blocks),
+            Step::Hold(call) => return hold(state, *call),
             Step::Take(None) => state.model.head().into_iter().collect(),
             Step::Lease(None) if self.lined => state.model.going(),
             // Of one key's contents there is only that.
@@ -178,9 +185,10 @@ impl QueueSpec {
                 return answer.is_none_or(|answer| answer == was);
             }
             Step::Counted(call, count) => return state.counts.remove(&call).unwrap_or(0) == count,
-            Step::AnyOrder(_) => unreachable!("it leads to several states"),
+            Step::AnyOrder(_) | Step::Hold(_) => unreachable!("it leads to several states"),
+            Step::HoldNothing(call) => return !state.held.contains_key(&call),
             Step::Enter(key) => model.enter(key),
-            Step::Take(key) => return key.is_some_and(|key| model.take_head(key)),
+            Step::Take(key) => return key.is_some_and(|key| take(state, key)),
             Step::TakeNothing => return model.head().is_none(),
             Step::Lease(ref seen) => return seen.as_ref().is_some_and(|seen| self.leases(state, seen)),
             Step::Show(key) => show(state, key),
@@ -241,6 +249,21 @@ impl QueueSpec {
                 && leased.previous == seen.previous
         })
     }
+}
+
+/// It has the first key's handle, or none that comes to nothing.
+fn hold(state: State, call: usize) -> Vec<State> {
+    let mut holds = state.clone();
+    let head = holds.model.head().filter(|&head| holds.model.take_head(head));
+    holds.held.extend(head.map(|head| (call, head)));
+    if head.is_some() { vec![state, holds] } else { vec![state] }
+}
+
+/// By one handle, or by the other.
+fn take(state: &mut State, key: u8) -> bool {
+    let held = state.held.len();
+    state.held.retain(|_, of| *of != key);
+    state.held.len() < held || state.model.take_head(key)
 }
 
 fn show(state: &mut State, key: u8) {

@@ -9,12 +9,11 @@
 //!   if it is on its way there, no matter by whose change. A pop takes the first key out of the line, then its deltas.
 //! - The known object moves with the lease: after the deltas are taken, before the pop returns.
 //! - `change_all` is its changes one by one, and their keys enter the line in this order, but later.
-//! - `replace` begins, places its items one by one, each of which enters the line before the next one is placed,
+//! - `replace` begins, places its items one by one, whose keys enter the line like those of `change_all`,
 //!   sweeps each key in any order, and ends. `resync` looks at each key, in any order.
 //! - A change that overlaps the beginning of a replace says whether it is older before it is appended.
-//! - A pop that finds nothing while another pop has begun and not returned says nothing of the line: that one may have a key's handle in
-//!   its hands, and the key is then leased by a third, by a second handle that somebody has put in line to help (E4 in
-//!   `src/fifo/entry.rs`). So the key was in line, and nowhere to be found.
+//! - A pop may have a key's handle in its hands while the key is leased by another, by a second handle that somebody has put in
+//!   line to help (E4 in `src/fifo/entry.rs`). So until the first one returns, a key may be nowhere to be found, and be leased after its turn.
 //! - The keys of a batch leave the line one by one, in this order; and become known so, on the mutex queue too.
 
 use super::calls::{Answer, Call, History, Seen};
@@ -194,13 +193,21 @@ impl Steps<'_> {
                 self.enter(*change.key(), before[0]);
             }
         }
-        if self.split.view == View::Line && !self.split.joint {
-            let mut last = None;
+        if !self.split.joint {
+            self.enter_in_order(appended);
+        }
+    }
+
+    /// Keys that enter the line one after another, each after that event. The last one's place.
+    fn enter_in_order(&mut self, appended: Vec<(u8, usize)>) -> Option<usize> {
+        let mut last = None;
+        if self.split.view == View::Line {
             for (key, at) in appended {
                 let after: Vec<usize> = last.into_iter().chain([at]).collect();
                 last = Some(self.then(Step::Enter(key), &after));
             }
         }
+        last
     }
 
     fn resync(&mut self, answer: Option<&Answer>) {
@@ -219,13 +226,16 @@ impl Steps<'_> {
         let mut last = self.then(Step::Begin(self.call), &[]);
         // The mutex queue lets go of its lock here.
         self.moment = None;
+        let mut appended = Vec::new();
         for &(key, object) in list.iter().filter(|item| self.split.has(item.0)) {
             last = self.then(Step::Item(self.call, key, object, None), &[last]);
-            if self.split.view == View::Line {
-                last = self.then(Step::Enter(key), &[last]);
+            appended.push((key, last));
+            if self.split.joint {
+                self.enter(key, last);
             }
         }
-        self.sweep(self.call, &[last]);
+        let entered = if self.split.joint { None } else { self.enter_in_order(appended) };
+        self.sweep(self.call, &Vec::from_iter(entered.into_iter().chain([last])));
     }
 
     fn sweep(&mut self, replace: usize, after: &[usize]) {
@@ -255,12 +265,15 @@ impl Steps<'_> {
 
     fn pop(&mut self, max: usize, answer: Option<&Answer>) {
         let Some(Answer::Leased(leased)) = answer else { return self.unanswered_pop() };
+        if self.split.view == View::Line && !self.split.joint && self.split.overlaps_a_pop(self.call) {
+            let held = self.then(Step::Hold(self.call), &[]);
+            self.then(Step::HoldNothing(self.call), &[held]);
+        }
         let mut last = None;
         for seen in leased {
             last = self.pop_one(seen, last).or(last);
         }
-        let is_sure = self.split.joint || !self.split.overlaps_a_pop(self.call);
-        if leased.len() < max && self.split.view == View::Line && is_sure {
+        if leased.len() < max && self.split.view == View::Line {
             self.then(Step::TakeNothing, &Vec::from_iter(last));
         }
     }

@@ -360,25 +360,46 @@ fn a_change_of_a_kept_key_ends_its_being_kept() {
     Arc::into_inner(world).expect("every thread has ended").end(false);
 }
 
-#[test]
-fn a_sweep_puts_in_line_what_it_is_kept_off_by() {
+/// `change` is stopped before the known key is in line; what `begin` has begun ends, without changing the key.
+fn puts_in_line<T>(
+    begin: impl FnOnce(&Arc<World>) -> T,
+    change: fn(&Arc<World>),
+    end: impl FnOnce(&Arc<World>, T),
+) {
     let world = Arc::new((PLAIN.world)());
     world.add(KEY);
     world.complete(world.queue.try_pop().expect("it is in line"));
-    let replace = world.queue.begin_replace_owned().expect("it is the only one");
-    // Neither listed nor to be swept: it has changed. But whoever has changed it has not put it in line.
-    let (producer, gate) = stop_in(&world, "link: owed", 0, |world| _ = world.add(KEY));
+    let begun = begin(&world);
+    let (producer, gate) = stop_in(&world, "link: owed", 0, change);
     assert!(arrives(&producer, &gate));
-    drop(replace.commit());
+    end(&world, begun);
     let lease = world.queue.try_pop();
     let is_there = lease.is_ok();
     lease.into_iter().for_each(|lease| world.complete(lease));
     go_on(producer, &gate);
-    assert!(is_there, "the replace has returned");
+    assert!(is_there, "the call has returned");
     while let Ok(lease) = world.queue.try_pop() {
         world.complete(lease);
     }
     Arc::into_inner(world).expect("every thread has ended").end(false);
+}
+
+#[test]
+fn a_sweep_puts_in_line_what_it_is_kept_off_by() {
+    // Neither listed nor to be swept: it has changed. But whoever has changed it has not put it in line.
+    for change in [|world: &Arc<World>| _ = world.add(KEY), |world: &Arc<World>| world.delete(KEY)] {
+        let begin = |world: &Arc<World>| world.queue.begin_replace_owned().expect("it is the only one");
+        puts_in_line(begin, change, |_, replace| drop(replace.commit()));
+    }
+}
+
+#[test]
+fn a_resync_puts_in_line_what_it_is_kept_off_by() {
+    puts_in_line(
+        |_| (),
+        |world| _ = world.add(KEY),
+        |world, ()| assert_eq!(world.queue.resync().ok(), Some(0)),
+    );
 }
 
 #[test]
