@@ -13,6 +13,7 @@ use crate::object::Key;
 use crate::owner::note_ended;
 use crate::raw::Ending;
 use crate::resolve::{Before, known_after};
+use crate::slow::OnSlow;
 
 use super::MutexDeltaFifo;
 use super::entry::{GivenBack, Held, Origins};
@@ -36,7 +37,7 @@ pub(super) enum How {
 pub(super) struct Ended<K> {
     how: HowEnded<K>,
     /// Held for long: beside so many keys, for so long.
-    slow: Option<(Key<K>, usize, Duration)>,
+    slow: Option<Box<(Key<K>, usize, Duration)>>,
 }
 
 enum HowEnded<K> {
@@ -94,15 +95,21 @@ where
     }
 
     pub(super) fn end_locked(&self, state: &mut State<K, V>, held: &mut Held<K, V>, how: How) -> Ended<K> {
-        let slow = self.time(state, held);
+        let slow = self.on_slow.as_ref().and_then(|on_slow| self.time(on_slow, state, held));
         Ended { how: self.end_how(state, held, how), slow }
     }
 
     /// What is to be told of a lease that was held for long.
-    fn time(&self, state: &State<K, V>, held: &Held<K, V>) -> Option<(Key<K>, usize, Duration)> {
-        let (on_slow, began) = (self.on_slow.as_ref()?, held.began?);
+    #[cold]
+    fn time(
+        &self,
+        on_slow: &OnSlow<K>,
+        state: &State<K, V>,
+        held: &Held<K, V>,
+    ) -> Option<Box<(Key<K>, usize, Duration)>> {
+        let began = held.times.as_ref()?.began?;
         let time = self.clock.now().saturating_duration_since(began);
-        (time > on_slow.threshold).then(|| (Key::clone(&held.key), state.pending, time))
+        (time > on_slow.threshold).then(|| Box::new((Key::clone(&held.key), state.pending, time)))
     }
 
     fn end_how(&self, state: &mut State<K, V>, held: &mut Held<K, V>, how: How) -> HowEnded<K> {
@@ -142,7 +149,8 @@ where
     }
 
     fn report_end(&self, ended: Ended<K>) {
-        if let (Some(on_slow), Some((key, depth, time))) = (&self.on_slow, ended.slow) {
+        if let (Some(on_slow), Some(slow)) = (&self.on_slow, ended.slow) {
+            let (key, depth, time) = *slow;
             on_slow.tell(&key, depth, time);
         }
         match ended.how {

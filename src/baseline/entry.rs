@@ -59,8 +59,8 @@ pub(super) struct Entry<V> {
     /// Number in the marks, while the key is pending.
     pub(super) since: u64,
     pub(super) place: Place,
-    /// Since when it waits, where that is measured and it does not wait for its time.
-    pub(super) waits: Option<Instant>,
+    /// Since when it waits, where that is measured and it does not wait for its time. Not here, so that it costs nothing elsewhere.
+    pub(super) waits: Option<Box<Instant>>,
     pub(super) lease: Option<OpenLease>,
     /// What the last lease left, if the entry outlived it: newer than a user's store may be.
     pub(super) left: Option<Before<Object<V>>>,
@@ -116,7 +116,7 @@ pub(super) struct Taken<K, V> {
     pub(super) given_back: Option<Box<GivenBack<V>>>,
     pub(super) left: Option<Before<Object<V>>>,
     pub(super) initial: bool,
-    pub(super) waited: Option<Duration>,
+    pub(super) times: Option<Box<Times>>,
 }
 
 impl<K, V> Taken<K, V> {
@@ -135,9 +135,15 @@ pub struct Held<K, V> {
     pub(super) previous: Option<Object<V>>,
     pub(super) initial: bool,
     pub(super) attempts: u32,
-    /// In line, where that is measured.
+    /// Where somebody asks for one.
+    pub(super) times: Option<Box<Times>>,
+}
+
+#[derive(Default)]
+pub(super) struct Times {
+    /// In line.
     pub(super) waited: Option<Duration>,
-    /// Where somebody asks how long it was held.
+    /// To be held.
     pub(super) began: Option<Instant>,
 }
 
@@ -163,6 +169,6 @@ impl<K, V> HeldLease<K, V> for Held<K, V> {
     }
 
     fn waited(&self) -> Option<Duration> {
-        self.waited
+        self.times.as_ref()?.waited
     }
 }

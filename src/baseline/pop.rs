@@ -152,20 +152,21 @@ where
     }
 
     /// Releases the lock under which the leases were taken, which drops what was merged away.
-    fn hand_over(&self, mut state: Locked<'_, K, V, S>, batch: Batch<K, V>) -> Batch<K, V> {
-        match catch_unwind(AssertUnwindSafe(|| state.release())) {
-            Ok(()) => self.note_beginning(batch),
-            Err(panic) => self.take_back(&mut state, batch, panic),
+    fn hand_over(&self, mut state: Locked<'_, K, V, S>, mut batch: Batch<K, V>) -> Batch<K, V> {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| state.release())) {
+            self.take_back(&mut state, batch, panic);
         }
+        if self.on_slow.is_some() {
+            self.note_beginning(&mut batch);
+        }
+        batch
     }
 
     /// The leases will reach their caller.
-    fn note_beginning(&self, mut batch: Batch<K, V>) -> Batch<K, V> {
-        if self.on_slow.is_some() {
-            let now = self.clock.now();
-            batch.iter_mut().for_each(|held| held.began = Some(now));
-        }
-        batch
+    #[cold]
+    fn note_beginning(&self, batch: &mut Batch<K, V>) {
+        let now = self.clock.now();
+        batch.iter_mut().for_each(|held| held.times.get_or_insert_default().began = Some(now));
     }
 
     /// The caller will not see the leases, because user code panicked: they go back to where they stood.
@@ -273,7 +274,9 @@ where
         f: impl FnOnce(&Lease<'_, Self>) -> O,
     ) -> Result<Outcome, Closed> {
         let (mut state, mut batch) = self.take_blocking(1, Deadline::Never).map_err(|_| Closed)?;
-        batch = self.note_beginning(batch);
+        if self.on_slow.is_some() {
+            self.note_beginning(&mut batch);
+        }
         let held = batch.pop().expect("at least one");
         let lease = Lease::new(QueueRef::Borrowed(self), held);
         // Relaxed: written and cleared under the lock; another thread that reads an old value waits for the lock.

@@ -297,7 +297,7 @@ impl<K: Eq, V> State<K, V> {
         }
         let key = Key::clone(self.entries.key(slot));
         let entry = self.entries.get_mut(slot);
-        let waited = self.measure.leave(entry, &self.clock);
+        let times = self.measure.leave(entry, &self.clock);
         entry.place = Place::Nowhere;
         let initial = self.replaces.owes_first(&entry.debts);
         note_popped(usize::from(thread != 0));
@@ -315,7 +315,7 @@ impl<K: Eq, V> State<K, V> {
             given_back: entry.given_back.take(),
             left: entry.left.take(),
             initial,
-            waited,
+            times,
         }
     }
 
@@ -377,7 +377,7 @@ impl<K: Eq, V> State<K, V> {
                 given_back: Some(Box::new(given_back)),
                 left: None,
                 initial: held.initial,
-                waited: held.waited,
+                times: held.times,
             },
             true,
         );
@@ -449,8 +449,7 @@ impl<K: Eq, V> State<K, V> {
             previous,
             initial: taken.initial,
             attempts,
-            waited: taken.waited,
-            began: None,
+            times: taken.times,
         }
     }
 }
