@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::builder::Builder;
 use crate::delta::Change;
 use crate::error::{
-    BeginReplaceError, ChangeAllError, ChangeError, Closed, MarkError, PopTimeoutError, ReplaceError,
-    ReplaceErrorKind, ResyncError, ResyncKeyError, TryPopError, WaitError,
+    BeginReplaceError, BoxError, ChangeAllError, ChangeError, Closed, MarkError, PopTimeoutError,
+    ReplaceError, ReplaceErrorKind, ResyncError, ResyncKeyError, TryPopError, WaitError,
 };
 use crate::known::KnownView;
 use crate::lease::{Lease, LeaseBatch, Outcome, OwnedLease};
@@ -116,6 +116,42 @@ pub trait DeltaQueue:
         &self,
         changes: impl IntoIterator<Item = Change<Self::Key, Self::Value>>,
     ) -> Result<(), ChangeAllError<Self::Key, Self::Value>>;
+
+    /// [`change_all`](Self::change_all) for who goes on without what the transform rejects: `rejected` gets each such change,
+    /// and may give another in its place, which the transform does not see. O(changes).
+    ///
+    /// ```
+    /// use delta_fifo::{Builder, Change, DeltaQueue, baseline::MutexDeltaFifo};
+    ///
+    /// let queue: MutexDeltaFifo<&str, i32> = Builder::new()
+    ///     .transform(|v: &mut i32| if *v < 0 { Err("negative".into()) } else { Ok(()) })
+    ///     .build();
+    /// queue.change_each([Change::Add("a", 1), Change::Add("b", -1)], |change, error| {
+    ///     assert_eq!((*change.key(), error.to_string()), ("b", "negative".to_owned()));
+    ///     None
+    /// })?;
+    /// assert_eq!(queue.pending_len(), 1);
+    /// # Ok::<(), delta_fifo::ChangeAllError<&str, i32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The queue was closed before all were appended. The rest comes back as the transform left it, and is counted without what it rejected.
+    fn change_each(
+        &self,
+        changes: impl IntoIterator<Item = Change<Self::Key, Self::Value>>,
+        mut rejected: impl FnMut(
+            Change<Self::Key, Self::Value>,
+            BoxError,
+        ) -> Option<Change<Self::Key, Self::Value>>,
+    ) -> Result<(), ChangeAllError<Self::Key, Self::Value>> {
+        let transform =
+            |mut change: Change<_, _>| match change.value_mut().map(|value| self.transform_raw(value)) {
+                Some(Err(error)) => rejected(change, error),
+                Some(Ok(())) | None => Some(change),
+            };
+        self.change_all_transformed(changes.into_iter().filter_map(transform).collect())
+    }
 
     /// Appends `Added`. O(1) expected.
     ///

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::clock::Clock;
 use crate::delta::{Change, Deltas};
 use crate::error::{
-    BeginReplaceError, BoxError, Closed, CommitError, MarkError, PopTimeoutError, ReplaceError, UpsertError,
-    WaitError,
+    BeginReplaceError, BoxError, ChangeAllError, Closed, CommitError, MarkError, PopTimeoutError,
+    ReplaceError, UpsertError, WaitError,
 };
 use crate::lease::Outcome;
 use crate::replace::{Upsert, Version};
@@ -124,6 +124,7 @@ pub trait RawQueue<K, V>: Sized {
     /// What the queue does to every incoming object. The calls below whose names say so expect it done.
     fn transform_raw(&self, value: &mut V) -> Result<(), BoxError>;
     fn change_transformed(&self, change: Change<K, V>) -> Result<(), Change<K, V>>;
+    fn change_all_transformed(&self, changes: Vec<Change<K, V>>) -> Result<(), ChangeAllError<K, V>>;
 
     fn pop_raw(&self, deadline: Deadline) -> Result<Self::Held, PopTimeoutError>;
     fn pop_raw_async(&self) -> impl Future<Output = Result<Self::Held, Closed>> + Send;

@@ -302,6 +302,10 @@ where
         self.offer_one(change)
     }
 
+    fn change_all_transformed(&self, changes: Vec<Change<K, V>>) -> Result<(), ChangeAllError<K, V>> {
+        self.offer_many(changes)
+    }
+
     fn pop_raw(&self, deadline: Deadline) -> Result<Held<K, V>, PopTimeoutError> {
         self.pop_blocking(1, deadline).map(one)
     }

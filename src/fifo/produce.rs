@@ -121,6 +121,11 @@ where
                 }
             }
         }
+        self.offer_many(changes)
+    }
+
+    /// Changes whose objects are transformed.
+    pub(super) fn offer_many(&self, changes: Vec<Change<K, V>>) -> Result<(), ChangeAllError<K, V>> {
         let mut offers: Vec<Offer<K, V>> = changes.into_iter().map(|change| self.prepare(change)).collect();
         let taken = self.offer_all(&mut offers);
         if taken == offers.len() {

@@ -8,6 +8,7 @@ use crate::common::{Family, Queue, builder, for_each_queue, key, play, queue};
 for_each_queue!(
     rejected_change,
     rejected_change_in_a_list_of_changes,
+    rejected_changes_are_left_out,
     rejected_item_of_a_replace,
     rejected_item_of_a_streaming_replace,
     changes_after_close,
@@ -62,6 +63,35 @@ fn rejected_change_in_a_list_of_changes<F: Family>() {
     assert_eq!(error.rest, changes());
     assert!(error.to_string().contains('2') && error.to_string().contains("\"c\""), "{error}");
     assert_untouched::<F>(&queue);
+}
+
+fn rejected_changes_are_left_out<F: Family>() {
+    let adds_100 = |value: &mut u32| {
+        if *value == 13 {
+            return Err("unlucky".into());
+        }
+        *value += 100;
+        Ok(())
+    };
+    let queue: Queue<F> = builder().transform(adds_100).build();
+    let changes = || {
+        let update = |name, value| Change::Update(key(name), value);
+        let delete = Change::Delete(key("c"), 13);
+        [update("a", 1), update("b", 13), update("c", 3), delete, Change::DeleteKey(key("a"))]
+    };
+    let mut rejected = Vec::new();
+    let result = queue.change_each(changes(), |change, error| {
+        assert_eq!(error.to_string(), "unlucky");
+        rejected.push(change.key().clone());
+        matches!(change, Change::Delete(..)).then(|| Change::DeleteKey(change.key().clone()))
+    });
+    assert_eq!((result.is_ok(), rejected), (true, vec![key("b"), key("c")]));
+    play(&queue, "pending 2; hold a:[U101 T(a101)]; done a; hold c:[U103 T(c103)]; done c; close");
+    let error = queue.change_each(changes(), |_, _| None).unwrap_err();
+    assert!(matches!(error.kind, ChangeErrorKind::Closed));
+    let rest =
+        vec![Change::Update(key("a"), 101), Change::Update(key("c"), 103), Change::DeleteKey(key("a"))];
+    assert_eq!((error.index, error.rest), (0, rest));
 }
 
 fn rejected_item_of_a_replace<F: Family>() {
