@@ -148,7 +148,8 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     }
 
     /// Works until `stop` comes, then drains: what is in the queue is handled, and nothing more is watched. Ends when all that is done: with a
-    /// handler that goes on failing never, unless by [`give_up_after`](Self::give_up_after).
+    /// handler that goes on failing never, unless by [`give_up_after`](Self::give_up_after). Dropped, it ends at once: so whoever waits no
+    /// longer than so long for what is left races it with a timer.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl<L: ListWatch, H: Handler<L::Key, L::Object>> Controller<L, H> {
     ///
     /// # Panics
     ///
-    /// If a key's `Hash`, `Eq` or `Clone` does, in which case nobody can say what was handled.
+    /// If a key's `Hash`, `Eq`, `Clone` or `Debug` does, or the `Drop` of an object, in which case nobody can say what was handled.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ReflectorError> {
         let queue = Arc::clone(self.reflector.queue());
         let metrics = Arc::new(QueueMetrics::new(self.reflector.name()));
@@ -230,7 +231,8 @@ where
             let left = left_by(lease.deltas());
             let indexed = self.in_vain().remove(key);
             self.indexer.change(key, indexed.as_ref().map_or(lease.previous(), Option::as_ref), left);
-            let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial());
+            let was_told = attempts > 1;
+            let all = notifications(lease.previous().cloned(), lease.deltas(), lease.is_initial(), was_told);
             let working = self.metrics.begin(lease.waited());
             let is_well = tell(&self.shared, key, all).instrument(span).await;
             drop(working);

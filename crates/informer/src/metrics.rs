@@ -95,6 +95,15 @@ impl QueueMetrics {
     }
 }
 
+/// Nothing is in line or under way any more.
+impl Drop for QueueMetrics {
+    fn drop(&mut self) {
+        for gauge in [&self.depth, &self.unfinished, &self.longest] {
+            gauge.set(0.0);
+        }
+    }
+}
+
 impl Drop for Working {
     fn drop(&mut self) {
         let begun = self.metrics.under_way().begun.remove(&self.number);

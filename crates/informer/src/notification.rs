@@ -68,16 +68,21 @@ pub(crate) fn left_by<'d, K, V>(deltas: Deltas<'d, K, Arc<V>>) -> Option<&'d Arc
 }
 
 /// What the deltas of a lease come to for a handler that knows the object `before` them. Deltas without an object, of which nobody ever
-/// saw one, say nothing, nor do items of a list that show nothing new ([`Builder::unchanged`](delta_fifo::Builder::unchanged)).
+/// saw one, say nothing, nor do items of a list that show nothing new ([`Builder::unchanged`](delta_fifo::Builder::unchanged)), nor deletions
+/// of an object that was merged away before it was told, unless these deltas were told before (`was_told`).
 pub(crate) fn notifications<K, V>(
     mut before: Option<Arc<V>>,
     deltas: Deltas<'_, K, Arc<V>>,
     is_initial: bool,
+    was_told: bool,
 ) -> Vec<Notification<V>> {
     let mut all = Vec::with_capacity(deltas.len());
     for (delta, info) in deltas.iter().zip(deltas.infos()) {
         if info.is_unchanged() {
             before = delta.object().cloned();
+            continue;
+        }
+        if delta.is_deletion() && before.is_none() && all.is_empty() && !was_told {
             continue;
         }
         let notification = match delta {

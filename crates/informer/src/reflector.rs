@@ -10,6 +10,7 @@
 
 mod running;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +18,8 @@ use delta_fifo::{Closed, DeltaFifo};
 use tokio::sync::watch;
 
 use crate::backoff::RetryPolicy;
-use crate::progress::Progress;
+use crate::progress::{Observed, Progress};
 use crate::source::{ListWatch, SourceError};
-use crate::versions::ResourceVersion;
 
 use running::Running;
 
@@ -34,6 +34,16 @@ pub struct ReflectorBuilder<L: ListWatch> {
     page_size: Option<usize>,
     retry: RetryPolicy,
     resync: Option<Duration>,
+    on_error: OnError,
+}
+
+/// Who is told of a source's errors.
+struct OnError(Option<Box<dyn Fn(&SourceError) + Send + Sync>>);
+
+impl fmt::Debug for OnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "told" } else { "none" })
+    }
 }
 
 impl<L: ListWatch> ReflectorBuilder<L> {
@@ -65,9 +75,16 @@ impl<L: ListWatch> ReflectorBuilder<L> {
         self
     }
 
+    /// Told of each error of the source, before it is asked again: client-go's `WatchErrorHandler`. All are logged besides.
+    #[must_use]
+    pub fn on_error(mut self, told: impl Fn(&SourceError) + Send + Sync + 'static) -> Self {
+        self.on_error = OnError(Some(Box::new(told)));
+        self
+    }
+
     /// The reflector of this queue, which keeps its known objects. No other source may feed it: a list says of all keys whether they are there.
     pub fn build(self, queue: Arc<SourceQueue<L>>) -> Reflector<L> {
-        let (observed, _) = watch::channel(None);
+        let (observed, _) = watch::channel(Observed::default());
         Reflector { options: self, queue, observed: Arc::new(observed) }
     }
 }
@@ -80,7 +97,7 @@ impl<L: ListWatch> ReflectorBuilder<L> {
 pub struct Reflector<L: ListWatch> {
     options: ReflectorBuilder<L>,
     queue: Arc<SourceQueue<L>>,
-    observed: Arc<watch::Sender<Option<ResourceVersion>>>,
+    observed: Arc<watch::Sender<Observed>>,
 }
 
 /// Why a reflector has ended by itself.
@@ -105,7 +122,14 @@ impl<L: ListWatch> Reflector<L> {
     /// With client-go's numbers.
     pub fn builder(source: L) -> ReflectorBuilder<L> {
         let name = std::any::type_name::<L::Object>().rsplit("::").next().unwrap_or_default().to_owned();
-        ReflectorBuilder { source, name, page_size: Some(500), retry: RetryPolicy::default(), resync: None }
+        let (page_size, retry) = (Some(500), RetryPolicy::default());
+        ReflectorBuilder { source, name, page_size, retry, resync: None, on_error: OnError(None) }
+    }
+
+    fn tell(&self, error: &SourceError) {
+        if let Some(told) = &self.options.on_error.0 {
+            told(error);
+        }
     }
 
     /// What it is called.

@@ -98,7 +98,7 @@ impl<L: ListWatch> SharedInformer<L> {
     ///
     /// # Panics
     ///
-    /// If a key's `Hash`, `Eq` or `Clone` does, in which case nobody can say what handlers were told.
+    /// If a key's `Hash`, `Eq`, `Clone` or `Debug` does, or the `Drop` of an object, in which case nobody can say what handlers were told.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ReflectorError> {
         let SharedInformer { reflector, shared, joining, synced, handle } = self;
         // Its end of the channel is the handles'.

@@ -18,6 +18,10 @@ impl ResourceVersion {
         &self.0
     }
 
+    pub(crate) fn is_number(&self) -> bool {
+        self.digits().is_some()
+    }
+
     /// Without leading zeros, which are no part of a size.
     fn digits(&self) -> Option<&str> {
         let is_number = !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_digit());

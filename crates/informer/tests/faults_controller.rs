@@ -114,3 +114,20 @@ async fn a_closed_queue_ends_it_even_if_nothing_happens() {
     let ended = timeout(LONG, running).await.expect("it ends").expect("well");
     assert!(matches!(ended, Err(ReflectorError::Closed)), "{ended:?}");
 }
+
+/// The key stays in the queue.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_for_a_handler_that_always_fails_drops_the_run() {
+    let source = Memory::default();
+    source.put("a", 1);
+    let controller = Controller::new(reflector(source.clone(), 10), Failing(AtomicUsize::new(usize::MAX)));
+    let queue = Arc::clone(controller.queue());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut running = tokio::spawn(controller.run(async { _ = stopped.await }));
+    sleep(Duration::from_secs(1)).await;
+    drop(stop);
+    assert!(timeout(Duration::from_secs(60), &mut running).await.is_err(), "it goes on failing");
+    running.abort();
+    assert!(running.await.is_err_and(|error| error.is_cancelled()));
+    assert_eq!(queue.pending_len(), 1);
+}

@@ -165,3 +165,56 @@ async fn no_wait_is_longer_than_the_longest() {
     minute().await;
     assert!(asked.lists() > 50, "{}", asked.lists());
 }
+
+/// A transform sees every object once, also those that came together with one that it rejects.
+#[tokio::test(start_paused = true)]
+async fn a_rejected_object_does_not_have_the_others_transformed_again() {
+    let source = Scripted {
+        watch: |_| Ok(events([added("a", 1), added("b", 2), added("c", 13), added("d", 4)])),
+        ..Scripted::default()
+    };
+    let transform = |object: &mut Arc<Object>| {
+        if object.number == 13 {
+            return Err("no such number".into());
+        }
+        Arc::make_mut(object).number += 100;
+        Ok(())
+    };
+    let taking = take(Builder::new().transform(transform).build(), Reflector::builder(source));
+    minute().await;
+    assert_eq!(taking.known(), [("a".to_owned(), 101), ("b".to_owned(), 102), ("d".to_owned(), 104)]);
+}
+
+/// On one thread: who never waits must not keep it from the others.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_always_has_more_starves_nobody() {
+    let source = Scripted {
+        watch: |_| Ok(stream::iter((2..200_000).map(|number| Ok(added("a", number)))).boxed()),
+        ..Scripted::default()
+    };
+    let taking = take(Builder::new().build(), Reflector::builder(source));
+    while taking.known().is_empty() {
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    let number = taking.known()[0].1;
+    assert!(number < 50_000, "the others ran when it had come to {number}");
+}
+
+/// As client-go does: what a server cannot do as a stream it may be able to do in pages.
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_fails_is_followed_by_pages() {
+    let source = Scripted {
+        list: |_| Ok(Page { items: vec![("a".into(), object("a", 1))], next: None, version: "1".into() }),
+        watch: |_| Ok(events([added("b", 2)])),
+        watch_list: |_| Err(SourceError::transient("no such thing")),
+        ..Scripted::default()
+    };
+    let errors: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&errors);
+    let reflector =
+        Reflector::builder(source).on_error(move |error| told.lock().unwrap().push(error.to_string()));
+    let taking = take(Builder::new().build(), reflector);
+    minute().await;
+    assert_eq!(taking.known(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    assert_eq!(*errors.lock().unwrap(), ["no such thing"]);
+}

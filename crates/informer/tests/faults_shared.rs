@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::Object;
-use common::scripted::{Event, Scripted, object};
-use delta_fifo::Builder;
+use common::scripted::{Event, Scripted, events, object};
+use common::{Memory, Object};
+use delta_fifo::{Builder, Compression};
 use delta_fifo_informer::{
     EventHandler, HandlerOptions, IndexerBuilder, Page, Reflector, SharedInformer, SourceQueue,
 };
@@ -182,4 +182,83 @@ async fn what_is_processed_stays_so_after_the_end() {
     running.await.expect("well").expect("by the stop");
     assert_eq!(handle.progress().processed(), Some("1".into()));
     timeout(LONG, handle.progress().wait_processed(&"1".into())).await.expect("in time").expect("it was");
+}
+
+/// Merged into one deletion before anybody was told of the object.
+#[tokio::test(start_paused = true)]
+async fn who_was_never_told_of_an_object_is_not_told_that_it_is_gone() {
+    let source = Scripted {
+        watch: |_| {
+            let deleted = Event::Deleted("a".into(), object("a", 3), "3".into());
+            Ok(events([added("a", 2), deleted, added("b", 4)]))
+        },
+        ..Scripted::default()
+    };
+    let informer = informer_of(source, Builder::new().compression(Compression::Latest).build());
+    let scribe = Scribe::free();
+    informer.handle().add_handler(scribe.clone(), HandlerOptions::default()).expect("it has not ended");
+    let running = tokio::spawn(informer.run(std::future::pending()));
+    second().await;
+    assert_eq!(scribe.log(), ["b added 4"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_does_not_compare_is_waited_for_though_it_was_passed() {
+    let source = Scripted {
+        watch: |_| {
+            let version = |text: &str, number| Event::Added("a".into(), object("a", number), text.into());
+            Ok(events([version("x", 2), version("y", 3), version("z", 4)]))
+        },
+        ..Scripted::default()
+    };
+    let informer = informer(source);
+    let handle = informer.handle();
+    let running = tokio::spawn(informer.run(std::future::pending()));
+    timeout(LONG, handle.progress().wait_processed(&"y".into())).await.expect("in time").expect("it runs");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_of_an_informer_that_never_ran_never_syncs() {
+    let informer = informer(Scripted::default());
+    let handle = informer.handle();
+    let subscription = handle.subscribe(None).expect("it has not ended");
+    drop(informer);
+    let synced = timeout(LONG, subscription.synced().wait()).await.expect("in time");
+    assert!(synced.is_err());
+}
+
+/// Who waits for a version that is reached does not take back what is processed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_processed_never_goes_back() {
+    let source = Memory::default();
+    let queue: Arc<SourceQueue<Memory>> = Arc::new(Builder::new().build());
+    let informer =
+        SharedInformer::new(Reflector::builder(source.clone()).build(queue), IndexerBuilder::default());
+    let handle = informer.handle();
+    let running = tokio::spawn(informer.run(std::future::pending()));
+    timeout(LONG, handle.synced().wait()).await.expect("in time").expect("it runs");
+    let waiters: Vec<_> = (0..2)
+        .map(|_| {
+            let mut progress = handle.progress();
+            tokio::spawn(async move {
+                loop {
+                    progress.wait_processed(&"0".into()).await.expect("it runs");
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    let mut last = 0;
+    for number in 0..3_000 {
+        source.put("a", number);
+        tokio::task::yield_now().await;
+        let processed = handle.progress().processed();
+        let now: u64 = processed.map_or(0, |version| version.as_str().parse().expect("a number"));
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
+    running.abort();
 }

@@ -5,9 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delta_fifo::{
-    BeginReplaceError, Change, ChangeErrorKind, Closed, DeltaQueue, OwnedReplace, UpsertErrorKind,
-};
+use delta_fifo::{BeginReplaceError, Change, Closed, DeltaQueue, OwnedReplace, UpsertErrorKind};
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
@@ -85,6 +83,9 @@ impl<L: ListWatch> Running<L> {
                 let ended = self.watch(watch.take(), &mut version, &mut items).await?;
                 let is_short = matches!(ended, Ended::Closed) && items == 0 && started.elapsed() < SHORT;
                 self.metrics.watched(items, started.elapsed(), is_short);
+                if let Ended::Failed(error) = &ended {
+                    self.reflector.tell(error);
+                }
                 match ended {
                     Ended::Failed(error @ (SourceError::Gone(_) | SourceError::Expired(_))) => {
                         tracing::info!(name = self.reflector.name(), %version, %error, "list again");
@@ -110,15 +111,21 @@ impl<L: ListWatch> Running<L> {
 
     /// Until one list is in the queue as a whole.
     async fn list(&mut self) -> Result<Listed<L::Watch>, ReflectorError> {
-        let mut in_pages = true;
+        let (mut in_pages, mut by_stream) = (true, true);
         loop {
-            match self.list_once(in_pages).await {
+            let failure = match self.list_once(in_pages, &mut by_stream).await {
                 Ok(listed) => return Ok(listed),
-                Err(ListFailure::Closed) => return Err(ReflectorError::Closed),
-                Err(ListFailure::Source(error @ SourceError::Ended(_))) => {
+                Err(failure) => failure,
+            };
+            if let ListFailure::Source(error) = &failure {
+                self.reflector.tell(error);
+            }
+            match failure {
+                ListFailure::Closed => return Err(ReflectorError::Closed),
+                ListFailure::Source(error @ SourceError::Ended(_)) => {
                     return Err(ReflectorError::SourceEnded(error));
                 }
-                Err(ListFailure::Source(error)) => {
+                ListFailure::Source(error) => {
                     tracing::warn!(name = self.reflector.name(), %error, "list failed");
                     // The next one that takes too long for its tokens would fail as well: at once in one, the first time.
                     let was_in_pages =
@@ -131,10 +138,15 @@ impl<L: ListWatch> Running<L> {
         }
     }
 
-    async fn list_once(&self, in_pages: bool) -> Result<Listed<L::Watch>, ListFailure> {
+    /// `by_stream`: false once that has failed, so that the next one comes in pages, as client-go's does.
+    async fn list_once(&self, in_pages: bool, by_stream: &mut bool) -> Result<Listed<L::Watch>, ListFailure> {
         let (started, mut items) = (Instant::now(), 0);
         self.metrics.list_begins();
-        let listed = match self.reflector.options.source.watch_list().await? {
+        let stream = match std::mem::take(by_stream) {
+            true => self.reflector.options.source.watch_list().await?,
+            false => None,
+        };
+        let listed = match stream {
             Some(watch) => self.list_by_stream(Box::pin(watch), &mut items).await?,
             None => self.list_by_pages(in_pages, &mut items).await?,
         };
@@ -233,12 +245,15 @@ impl<L: ListWatch> Running<L> {
                 chunk = chunks.next() => chunk,
             };
             let Some(chunk) = chunk else { return Ok(Ended::Closed) };
-            let (changes, failure) = read::<L>(chunk, version);
-            *items += changes.len();
-            self.metrics.added(changes.len());
-            self.append(changes)?;
+            let read = read::<L>(chunk, version);
+            *items += read.changes.len();
+            self.metrics.added(read.changes.len());
+            self.append(read.changes)?;
+            for passed in &read.passed {
+                self.observe(passed)?;
+            }
             self.observe(version)?;
-            if let Some(error) = failure {
+            if let Some(error) = read.failure {
                 return Ok(Ended::Failed(error));
             }
             // A watch that always has more must not keep others from the thread.
@@ -251,9 +266,17 @@ type Changes<L> = Vec<Change<<L as ListWatch>::Key, Arc<<L as ListWatch>::Object
 type Events<L> = Vec<Result<WatchEvent<<L as ListWatch>::Key, <L as ListWatch>::Object>, SourceError>>;
 type Replace<L> = OwnedReplace<SourceQueue<L>>;
 
-/// What is to be appended of these events, in their order, up to the first failure; `version` goes along.
-fn read<L: ListWatch>(events: Events<L>, version: &mut ResourceVersion) -> (Changes<L>, Option<SourceError>) {
-    let mut changes = Vec::with_capacity(events.len());
+/// What some events say, up to the first failure.
+struct Read<L: ListWatch> {
+    changes: Changes<L>,
+    /// Versions between that cannot be compared with the newest.
+    passed: Vec<ResourceVersion>,
+    failure: Option<SourceError>,
+}
+
+/// In the order of the events; `version` goes along.
+fn read<L: ListWatch>(events: Events<L>, version: &mut ResourceVersion) -> Read<L> {
+    let (mut changes, mut passed) = (Vec::with_capacity(events.len()), Vec::new());
     for event in events {
         let (change, newer) = match event {
             Ok(WatchEvent::Added(key, object, newer)) => (Some(Change::Add(key, Arc::new(object))), newer),
@@ -267,46 +290,41 @@ fn read<L: ListWatch>(events: Events<L>, version: &mut ResourceVersion) -> (Chan
                 (Some(Change::Delete(key, Arc::new(object))), newer)
             }
             Ok(WatchEvent::Bookmark(newer) | WatchEvent::InitialEnd(newer)) => (None, newer),
-            Err(error) => return (changes, Some(error)),
+            Err(error) => return Read { changes, passed, failure: Some(error) },
         };
         changes.extend(change);
+        if !newer.is_number() {
+            passed.push(newer.clone());
+        }
         *version = newer;
     }
-    (changes, None)
+    Read { changes, passed, failure: None }
 }
 
 impl<L: ListWatch> Running<L> {
     /// An object that the transform rejects is left out: the others must not wait for it. If it is the last of a deletion, the deletion
     /// stays.
-    fn append(&self, mut changes: Changes<L>) -> Result<(), Closed> {
-        while !changes.is_empty() {
-            match self.reflector.queue.change_all(std::mem::take(&mut changes)) {
-                Ok(()) => {}
-                Err(error) if matches!(error.kind, ChangeErrorKind::Closed) => return Err(Closed),
-                Err(error) => {
-                    tracing::error!(%error, "an object is left out");
-                    changes = error.rest;
-                    if let Change::Delete(key, _) = changes.remove(error.index) {
-                        changes.insert(error.index, Change::DeleteKey(key));
-                    }
-                }
+    fn append(&self, changes: Changes<L>) -> Result<(), Closed> {
+        let rejected = |change: Change<L::Key, _>, error| {
+            tracing::error!(key = ?change.key(), %error, "an object is left out");
+            match change {
+                Change::Delete(key, _) => Some(Change::DeleteKey(key)),
+                _ => None,
             }
-        }
-        Ok(())
+        };
+        self.reflector.queue.change_each(changes, rejected).map_err(|_| Closed)
     }
 
     /// Everything up to this version is in the queue.
     fn observe(&self, version: &ResourceVersion) -> Result<(), Closed> {
-        self.reflector.queue.mark(version.clone()).map_err(|_| Closed)?;
-        self.metrics.observed(version);
+        let mut marked = Ok(());
         self.reflector.observed.send_if_modified(|observed| {
-            let is_new = observed.as_ref() != Some(version);
-            if is_new {
-                *observed = Some(version.clone());
-            }
-            is_new
+            // Inside, so that nobody who waits sets a mark with an older version after this one.
+            marked = self.reflector.queue.mark(version.clone()).map(drop).map_err(|_| Closed);
+            marked.is_ok() && observed.observe(version)
         });
-        Ok(())
+        self.metrics.observed(version);
+        marked
     }
 
     fn begin(&self) -> Result<Replace<L>, ListFailure> {

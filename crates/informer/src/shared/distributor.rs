@@ -64,8 +64,9 @@ impl<L: ListWatch> Subscriber<L> {
         (Subscriber { start: Some(start), runner: None, resync, telling }, registration, started)
     }
 
-    pub(super) fn run_by(self, runner: impl Future<Output = ()> + Send + 'static) -> Self {
-        Subscriber { runner: Some(Box::pin(runner)), ..self }
+    pub(super) fn run_by(mut self, runner: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.runner = Some(Box::pin(runner));
+        self
     }
 
     fn look(&self) {
@@ -93,6 +94,15 @@ impl<L: ListWatch> Subscriber<L> {
         self.telling.append(known.collect());
         let queue = Arc::clone(&self.telling.queue);
         resync.last = Some(tokio::spawn(async move { all_told(&queue).await }));
+    }
+}
+
+/// The informer was dropped before it ran: nobody will be told anything.
+impl<L: ListWatch> Drop for Subscriber<L> {
+    fn drop(&mut self) {
+        if self.start.is_some() {
+            self.telling.remove();
+        }
     }
 }
 
@@ -200,7 +210,7 @@ impl<L: ListWatch> Distributor<L> {
         for lease in leases {
             let (key, before) = (lease.key(), lease.previous());
             self.shared.indexer.change(key, before, left_by(lease.deltas()));
-            let told = notifications(before.cloned(), lease.deltas(), lease.is_initial());
+            let told = notifications(before.cloned(), lease.deltas(), lease.is_initial(), false);
             all.extend(told.into_iter().map(|notification| Change::Update(key.clone(), notification)));
         }
         let mut subscribers = self.subscribers.iter();
