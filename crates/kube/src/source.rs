@@ -19,6 +19,8 @@ use crate::key::{Interner, ObjectKey, key_of};
 
 /// As kube-runtime, and just below what kube's client takes for a dead connection.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(290);
+/// For 0 a server takes its own.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// So much later a watch is given up that the server should have ended.
 const GRACE: Duration = Duration::from_secs(5);
 /// The annotation of the bookmark that ends the initial events.
@@ -97,7 +99,8 @@ impl<K> ApiListWatch<K> {
         self
     }
 
-    /// How long the server is asked to go on with a watch, in whole seconds; default 290 s. Not more than the time after which the client
+    /// How long the server is asked to go on with a watch at most, in whole seconds; default 290 s. At least half of that, at random, so that
+    /// not all watches that began together end together. Not more than the time after which the client
     /// gives up a connection on which nothing comes, of which kube's default is 295 s.
     #[must_use]
     pub fn watch_timeout(mut self, time: Duration) -> Self {
@@ -140,11 +143,11 @@ impl<K> ApiListWatch<K> {
         }
     }
 
-    fn watch_params(&self, send_initial_events: bool) -> WatchParams {
+    fn watch_params(&self, timeout: Duration, send_initial_events: bool) -> WatchParams {
         WatchParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            timeout: Some(u32::try_from(self.watch_timeout.as_secs()).unwrap_or(u32::MAX)),
+            timeout: Some(u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX)),
             bookmarks: true,
             send_initial_events,
         }
@@ -220,9 +223,10 @@ where
         version: &str,
         with_initial: bool,
     ) -> kube::Result<BoxStream<'static, Result<WatchEvent<ObjectKey, K>, SourceError>>> {
-        let events = self.api.watch(&self.watch_params(with_initial), version).await?;
+        let timeout = self.watch_timeout.mul_f64(0.5 + fastrand::f64() / 2.0).max(SHORTEST);
+        let events = self.api.watch(&self.watch_params(timeout, with_initial), version).await?;
         let keys = self.keys.clone();
-        let too_long = tokio::time::sleep(self.watch_timeout + GRACE);
+        let too_long = tokio::time::sleep(timeout + GRACE);
         Ok(events.map(move |next| event(next, keys.as_deref())).take_until(too_long).boxed())
     }
 }
