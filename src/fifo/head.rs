@@ -10,7 +10,7 @@ use super::version::Version;
 use super::word::{State, Word};
 
 /// What every change and every lease touch of an entry: the head of the cell that has its key ([`Slot`](super::entry::Slot)), of a line with keys of up
-/// to 24 bytes. Everything else is among its [`Parts`](super::parts::Parts); while the entry is in the table, the link of the cell leads to what one
+/// to 32 bytes. Everything else is among its [`Parts`](super::parts::Parts); while the entry is in the table, the link of the cell leads to what one
 /// holder has left to the next.
 pub(crate) struct EntryHead {
     pub(super) word: AtomicU64,

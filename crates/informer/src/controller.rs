@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Display};
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delta_fifo::{DeltaFifo, DeltaQueue};
-use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tracing::Instrument;
@@ -16,8 +14,8 @@ use crate::indexer::{Indexer, IndexerBuilder};
 use crate::metrics::{QueueMetrics, looks};
 use crate::notification::{Notification, left_by, notifications};
 use crate::reflector::{Reflector, ReflectorError, SourceQueue};
-use crate::shared::end_of;
 use crate::source::ListWatch;
+use crate::tasks::{contained, end_of};
 
 /// What a controller does with an object.
 ///
@@ -261,16 +259,14 @@ where
 {
     for notification in notifications {
         // What comes before its future may panic as well.
-        let handled = async { shared.handler.handle(key, notification).await };
-        let handled = AssertUnwindSafe(handled).catch_unwind().await;
-        match handled {
-            Ok(Ok(())) => shared.counts.count_handled(),
-            Ok(Err(error)) => {
+        match contained(async { shared.handler.handle(key, notification).await }).await {
+            Some(Ok(())) => shared.counts.count_handled(),
+            Some(Err(error)) => {
                 count(&shared.counts.failed);
                 tracing::warn!(%error, "a handler failed");
                 return false;
             }
-            Err(_) => {
+            None => {
                 shared.counts.count_panicked();
                 tracing::error!("a handler panicked");
                 return false;

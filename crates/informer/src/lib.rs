@@ -30,6 +30,7 @@ mod resync;
 mod shared;
 mod source;
 mod synced;
+mod tasks;
 mod versions;
 mod work_queue;
 

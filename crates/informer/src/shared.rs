@@ -24,6 +24,7 @@ use crate::progress::Progress;
 use crate::reflector::{Reflector, ReflectorError, SourceQueue};
 use crate::source::ListWatch;
 use crate::synced::{Synced, SyncedSender};
+use crate::tasks::end_of;
 
 use distributor::{Distributor, Subscriber};
 use handler::Runner;
@@ -116,16 +117,6 @@ impl<L: ListWatch> SharedInformer<L> {
         queue.close();
         end_of(&mut distributor).await;
         ended
-    }
-}
-
-/// It panics if one of the tasks does.
-pub(crate) async fn end_of(tasks: &mut JoinSet<()>) {
-    while let Some(ended) = tasks.join_next().await {
-        // The other error is that of a runtime that shuts down.
-        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-            std::panic::resume_unwind(panic);
-        }
     }
 }
 

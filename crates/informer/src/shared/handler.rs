@@ -1,11 +1,9 @@
 //! Handlers, and the task that tells one.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delta_fifo::{DeltaQueue, KnownView};
-use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tracing::Instrument;
@@ -14,6 +12,7 @@ use super::distributor::Start;
 use super::registration::{Teller, Telling};
 use crate::notification::Notification;
 use crate::source::ListWatch;
+use crate::tasks::contained;
 
 /// What wants to be told of a source's objects.
 ///
@@ -141,9 +140,9 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Call<L, H> {
                 Notification::Deleted { last, is_missed } => handler.on_delete(key, last, is_missed).await,
             }
         };
-        match AssertUnwindSafe(told).catch_unwind().await {
-            Ok(()) => self.telling.counts.count_handled(),
-            Err(_) => {
+        match contained(told).await {
+            Some(()) => self.telling.counts.count_handled(),
+            None => {
                 self.telling.counts.count_panicked();
                 tracing::error!(handler = self.telling.name, ?key, "a handler panicked");
             }
