@@ -37,8 +37,10 @@ pub struct ReflectorBuilder<L: ListWatch> {
     on_error: OnError,
 }
 
+type ErrorHook = dyn Fn(&SourceError) + Send + Sync;
+
 /// Who is told of a source's errors.
-struct OnError(Option<Box<dyn Fn(&SourceError) + Send + Sync>>);
+struct OnError(Option<Box<ErrorHook>>);
 
 impl fmt::Debug for OnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

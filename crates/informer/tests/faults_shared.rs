@@ -262,3 +262,47 @@ async fn what_is_processed_never_goes_back() {
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
     running.abort();
 }
+
+/// Never comes back.
+struct Stuck;
+
+impl EventHandler<String, Object> for Stuck {
+    async fn on_add(&self, _: &String, _: Arc<Object>, _: bool) {
+        std::future::pending().await
+    }
+}
+
+/// It cancels tasks in any order, and those that wait for others see it.
+#[test]
+fn a_runtime_that_shuts_down_makes_nobody_panic() {
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let (count, usual) = (Arc::clone(&cancelled), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>();
+        count.fetch_add(
+            usize::from(message.is_some_and(|text| text.contains("was cancelled"))),
+            Ordering::Relaxed,
+        );
+        usual(panic);
+    }));
+    for _ in 0..200 {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("it can");
+        runtime.block_on(async {
+            let source = Scripted {
+                list: |_| {
+                    let items = (0..8).map(|number| (number.to_string(), object("", number))).collect();
+                    Ok(Page { items, next: None, version: "1".into() })
+                },
+                ..Scripted::default()
+            };
+            let informer = informer(source);
+            let handle = informer.handle();
+            let options = HandlerOptions { workers: 4, ..HandlerOptions::default() };
+            handle.add_handler(Stuck, options).expect("it has not ended");
+            tokio::spawn(informer.run(std::future::pending()));
+            timeout(LONG, handle.synced().wait()).await.expect("in time").expect("it runs");
+        });
+        drop(runtime);
+    }
+    assert_eq!(cancelled.load(Ordering::Relaxed), 0);
+}

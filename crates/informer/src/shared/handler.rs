@@ -12,7 +12,7 @@ use super::distributor::Start;
 use super::registration::{Teller, Telling};
 use crate::notification::Notification;
 use crate::source::ListWatch;
-use crate::tasks::contained;
+use crate::tasks::{contained, end_of};
 
 /// What wants to be told of a source's objects.
 ///
@@ -92,12 +92,12 @@ impl<L: ListWatch, H: EventHandler<L::Key, L::Object>> Runner<L, H> {
                 }
             });
         });
-        all.join_all().await;
+        end_of(&mut all).await;
         teller.0.follows();
 
         let mut all = JoinSet::new();
         (0..workers).for_each(|_| _ = all.spawn(call().follow()));
-        all.join_all().await;
+        end_of(&mut all).await;
     }
 }
 
