@@ -28,13 +28,17 @@ pub(super) static TRIAL: Trial = Trial {
 /// Is never deleted: who was told of its newest version was told all that came before.
 const FENCE: usize = 0;
 
+/// Both back off to 30 s, at most twice as long at random, and after ten rounds are there.
+const LONGEST_RETRY: Duration = Duration::from_secs(90);
+
 fn prepare(case: &Case, setting: &Setting) -> Box<dyn Runs> {
     let (rounds, known, size) = (case.get("rounds"), case.get("known"), setting.size);
     Box::new(move |row: &str| {
         // One that hands nothing on has one.
         let handlers = if row == KUBE_ALONE { 1 } else { 3 };
         let start = |cluster: &Cluster, handlers: &[Arc<Told>]| rivals::start(row, cluster, handlers);
-        run(is_ours(row), Churn { rounds, known, patience: patience(row, size) }, handlers, start)
+        let patience = if size == Size::Quick { patience(row, size) } else { LONGEST_RETRY };
+        run(is_ours(row), Churn { rounds, known, patience }, handlers, start)
     })
 }
 
