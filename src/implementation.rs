@@ -53,7 +53,8 @@
 //! - A change: the compare-and-swap that puts its fact on the word; of a key without an entry, the insertion into the table;
 //!   of one that is merged into the newest fact without a trace, the load that finds this fact still newest. A deletion of nothing, or an item that a newer change keeps off: the load of the word that said so, or the
 //!   search that found no entry.
-//! - A place in line: the fetch-and-add that reserves the cell. The order of the line and the contents of a key are two things.
+//! - A place in line: the fetch-and-add that reserves the cell; of a key with two places (E4), that of the one by which it is leased. The order of
+//!   the line and the contents of a key are two things.
 //! - A pop: which key, where the line is popped; its contents, the compare-and-swap to Leased; what is known, the swap of
 //!   the entry's version. All before it returns.
 //! - The end of a lease: the compare-and-swap that leaves Leased.
