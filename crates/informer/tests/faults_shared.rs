@@ -68,6 +68,11 @@ fn informer_of(source: Scripted, queue: SourceQueue<Scripted>) -> SharedInformer
     SharedInformer::new(Reflector::builder(source).build(Arc::new(queue)), IndexerBuilder::default())
 }
 
+fn page_of(objects: u64) -> Page<String, Object> {
+    let items = (0..objects).map(|number| (number.to_string(), object("", number))).collect();
+    Page { items, next: None, version: "1".into() }
+}
+
 fn added(name: &str, number: u64) -> Event {
     Event::Added(name.to_owned(), object(name, number), number.to_string().into())
 }
@@ -148,13 +153,7 @@ impl EventHandler<String, Object> for Counting {
 /// On one thread: who never waits must not keep it from the others, not even at the beginning.
 #[tokio::test(start_paused = true)]
 async fn a_late_handler_that_never_waits_starves_nobody() {
-    let source = Scripted {
-        list: |_| {
-            let items = (0..20_000).map(|number| (number.to_string(), object("", number))).collect();
-            Ok(Page { items, next: None, version: "1".into() })
-        },
-        ..Scripted::default()
-    };
+    let source = Scripted { list: |_| Ok(page_of(20_000)), ..Scripted::default() };
     let informer = informer(source);
     let handle = informer.handle();
     let running = tokio::spawn(informer.run(std::future::pending()));
@@ -288,13 +287,7 @@ fn a_runtime_that_shuts_down_makes_nobody_panic() {
     for _ in 0..200 {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("it can");
         runtime.block_on(async {
-            let source = Scripted {
-                list: |_| {
-                    let items = (0..8).map(|number| (number.to_string(), object("", number))).collect();
-                    Ok(Page { items, next: None, version: "1".into() })
-                },
-                ..Scripted::default()
-            };
+            let source = Scripted { list: |_| Ok(page_of(8)), ..Scripted::default() };
             let informer = informer(source);
             let handle = informer.handle();
             let options = HandlerOptions { workers: 4, ..HandlerOptions::default() };
