@@ -249,7 +249,7 @@ impl<L: ListWatch> Running<L> {
             *items += read.changes.len();
             self.metrics.added(read.changes.len());
             self.append(read.changes)?;
-            for passed in &read.passed {
+            for passed in read.passed.iter().filter(|passed| *passed != version) {
                 self.observe(passed)?;
             }
             self.observe(version)?;
@@ -269,7 +269,7 @@ type Replace<L> = OwnedReplace<SourceQueue<L>>;
 /// What some events say, up to the first failure.
 struct Read<L: ListWatch> {
     changes: Changes<L>,
-    /// Versions between that cannot be compared with the newest.
+    /// Their versions that are no numbers, which the newest one does not speak for.
     passed: Vec<ResourceVersion>,
     failure: Option<SourceError>,
 }
